@@ -1,0 +1,121 @@
+"""Drive any other agent: an argv template that leaves a patch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.agents.miniswe import DUMMY_KEY, GRACE_SECONDS, NO_LIMIT_SECONDS, child_environment
+from pipeline.contracts import Assignment, ContainerSite, LocalSite
+from pipeline.domain import Cause, Departure, Patch, Step, Stop
+from pipeline.outcomes import UserError
+from pipeline.process import run
+
+FIELDS = (
+    "instance_id",
+    "prompt_file",
+    "patch_file",
+    "workdir",
+    "base_url",
+    "model",
+    "image",
+    "directory",
+    "labels",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAgent:
+    """The agent `command`. Options: `argv`, a list; `{fields}` in it are filled in.
+
+    The command finds the issue in {prompt_file} and must write {patch_file}, a
+    unified diff against the base commit; an empty file means that the model gave
+    up, no file that something broke. The endpoint is in {base_url}, OPENAI_BASE_URL
+    and OPENAI_API_BASE. Containers it starts must carry {labels}, `k=v,k=v`.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str = "command"
+    asks_model: bool = True
+
+    def preflight(self) -> None:
+        argv = self.options.get("argv")
+        if not isinstance(argv, list) or not argv or not all(isinstance(a, str) for a in argv):
+            raise UserError("agent 'command': options.argv must be a list of strings")
+        unknown = sorted(set(self.options) - {"argv"})
+        if unknown:
+            raise UserError(f"agent 'command': unknown option {unknown[0]!r}; known: argv")
+        for part in argv:
+            for _, name, _, _ in string.Formatter().parse(part):
+                if name is not None and name not in FIELDS:
+                    raise UserError(
+                        f"agent 'command': unknown field {{{name}}} in argv; known: {', '.join(FIELDS)}"
+                    )
+        if shutil.which(argv[0]) is None:
+            raise UserError(f"agent 'command': {argv[0]} is not on PATH")
+
+    def solve(self, assignment: Assignment) -> Departure:
+        """See `pipeline.contracts.Agent`."""
+        workdir, site, endpoint = assignment.workdir, assignment.site, assignment.endpoint
+        prompt, patch = workdir / "prompt.md", workdir / "submitted.diff"
+        prompt.write_text(assignment.instance.prompt, encoding="utf-8")
+        container = isinstance(site, ContainerSite)
+        fields = {
+            "instance_id": assignment.instance.id,
+            "prompt_file": prompt,
+            "patch_file": patch,
+            "workdir": workdir,
+            "base_url": endpoint.base_url,
+            "model": endpoint.model,
+            "image": site.image if isinstance(site, ContainerSite) else "",
+            "directory": site.directory if isinstance(site, LocalSite) else "/testbed",
+            "labels": ",".join(f"{k}={v}" for k, v in site.labels.items()) if container else "",  # type: ignore[union-attr]
+        }
+        argv = [part.format_map({k: str(v) for k, v in fields.items()}) for part in self.options["argv"]]
+        wrapper = site.wrapper if isinstance(site, LocalSite) else ()
+        limit = assignment.limits.seconds or NO_LIMIT_SECONDS
+        environment = child_environment(
+            OPENAI_API_KEY=DUMMY_KEY,
+            OPENAI_BASE_URL=endpoint.base_url,
+            OPENAI_API_BASE=endpoint.base_url,
+            PASSONE_LIMITS=json.dumps({"steps": assignment.limits.steps, "seconds": limit}),
+            PASSONE_SAMPLING=json.dumps(
+                {
+                    "temperature": assignment.sampling.temperature,
+                    "top_p": assignment.sampling.top_p,
+                }
+            ),
+        )
+        done = run(
+            [*wrapper, *argv],
+            output=workdir / "agent.log",
+            timeout_seconds=limit + GRACE_SECONDS,
+            cwd=workdir,
+            env=environment,
+            cancelled=assignment.cancelled,
+        )
+        text = patch.read_bytes().decode("utf-8", "surrogateescape") if patch.exists() else None
+        if done.timed_out:
+            return Departure(
+                exit_status="killed by passone: over time",
+                meaning=Stop.TIME_LIMIT,
+                submission=Patch.of(text),
+            )
+        if done.returncode != 0 or text is None:
+            left = "no patch file" if text is None else "a patch file"
+            detail = f"{argv[0]} ended with {done.returncode} and left {left}: {done.output[-600:]}"
+            return Departure(
+                exit_status=f"exit {done.returncode}",
+                meaning=Cause.AGENT_CRASH,
+                submission=Patch.of(text),
+                detail=detail,
+            )
+        return Departure(exit_status="exit 0", meaning=Stop.SUBMITTED, submission=Patch.of(text))
+
+    def steps(self, workdir: Path) -> Sequence[Step]:
+        return ()

@@ -1,0 +1,149 @@
+"""Stand in for an agent that has run already: predictions in the official format."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.agents import miniswe, sweagent
+from pipeline.contracts import Assignment
+from pipeline.domain import Cause, Departure, Patch, Step, Stop
+from pipeline.outcomes import InfraError, UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionsFile:
+    """One file: one attempt at each of its instances."""
+
+    path: Path
+    sha256: str
+    patches: Mapping[str, str | None]
+    model: str
+
+
+def read_file(path: Path) -> PredictionsFile:
+    """A JSON list, a JSON object by id (as SWE-agent and mini write it), or JSONL.
+
+    Raises:
+        UserError: missing, cut in half, not of these forms, or one instance twice.
+    """
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    patches: dict[str, str | None] = {}
+    models: set[str] = set()
+    for place, item in _items(path, text):
+        if not isinstance(item, Mapping) or not isinstance(item.get("instance_id"), str):
+            raise UserError(f"{path}, {place}: expected an object with instance_id")
+        instance_id = item["instance_id"]
+        if "model_patch" not in item:
+            raise UserError(f"{path}, {place} ({instance_id}): no model_patch; null means no patch")
+        patch = item["model_patch"]
+        if patch is not None and not isinstance(patch, str):
+            raise UserError(f"{path}, {place} ({instance_id}): model_patch is neither text nor null")
+        if instance_id in patches:
+            raise UserError(
+                f"{path}, {place}: a second prediction for {instance_id}; "
+                "k attempts are k files: passone score run1.jsonl run2.jsonl"
+            )
+        patches[instance_id] = patch
+        models.add(str(item.get("model_name_or_path") or "unknown"))
+    if not patches:
+        raise UserError(f"{path}: holds no predictions")
+    return PredictionsFile(
+        path=path,
+        sha256=hashlib.sha256(data).hexdigest(),
+        patches=patches,
+        model=", ".join(sorted(models)),
+    )
+
+
+def _items(path: Path, text: str) -> list[tuple[str, Any]]:
+    if path.suffix == ".jsonl":
+        items = []
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                items.append((f"line {number}", json.loads(line)))
+            except ValueError as error:
+                raise UserError(f"{path}, line {number}: not JSON ({error}); is it cut off?") from None
+        return items
+    try:
+        tree = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"{path}: not JSON ({error}); is it cut off?") from None
+    if isinstance(tree, Mapping):
+        return [
+            (f"key {key!r}", {"instance_id": key, **item} if isinstance(item, Mapping) else item)
+            for key, item in tree.items()
+        ]
+    if isinstance(tree, list):
+        return [(f"entry {number}", item) for number, item in enumerate(tree, 1)]
+    raise UserError(f"{path}: expected a JSON list or object of predictions")
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionsAgent:
+    """The k-th attempt is what the k-th file says. An absent id is missing, not failed.
+
+    Agents leave out what broke. Where `trajectories` has the agent's own files,
+    they say how it left; without them nobody knows why a patch is empty.
+    """
+
+    files: Sequence[PredictionsFile]
+    trajectories: Sequence[Path] = field(default_factory=tuple)
+    name: str = "predictions"
+    asks_model: bool = False
+
+    def preflight(self) -> None:
+        for root in self.trajectories:
+            if not root.is_dir():
+                raise UserError(f"--trajectories {root}: no such directory")
+        if self.trajectories and len(self.trajectories) not in (1, len(self.files)):
+            raise UserError(
+                f"--trajectories: {len(self.trajectories)} directories for {len(self.files)} files; "
+                "give one each, in the same order"
+            )
+        if len(self.trajectories) == 1 and len(self.files) > 1:
+            raise UserError("--trajectories: one directory cannot tell the attempts apart; give one each")
+
+    def solve(self, assignment: Assignment) -> Departure:
+        """See `pipeline.contracts.Agent`."""
+        instance_id, number = assignment.attempt
+        file = self.files[number - 1]
+        if self.trajectories:
+            departure = self._recorded(self.trajectories[number - 1], instance_id)
+            if departure is not None and not isinstance(departure.meaning, Stop):
+                return departure
+        else:
+            departure = None
+        if instance_id not in file.patches:
+            text = f"{file.path.name} has no prediction for {instance_id}: agents leave out what broke"
+            raise InfraError(Cause.UNKNOWN, text)
+        return Departure(
+            exit_status=departure.exit_status if departure else "not recorded",
+            meaning=departure.meaning if departure else None,
+            submission=Patch.of(file.patches[instance_id]),
+            steps=departure.steps if departure else 0,
+        )
+
+    def _recorded(self, root: Path, instance_id: str) -> Departure | None:
+        """How the agent itself says that it left; None: it left no trajectory here."""
+        for pattern, read in (
+            (f"{instance_id}.traj.json", miniswe.read),
+            (f"{instance_id}.traj", sweagent.read),
+        ):
+            found = sorted(root.rglob(pattern))
+            if found:
+                return read(found[0], instance_id)
+        return None
+
+    def steps(self, workdir: Path) -> Sequence[Step]:
+        return ()

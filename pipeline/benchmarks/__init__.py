@@ -1,0 +1,1 @@
+"""Benchmarks: where instances come from, and how their official tests are run and read."""

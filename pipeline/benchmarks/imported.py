@@ -1,0 +1,129 @@
+"""Take verdicts that exist instead of running tests."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.domain import Attempt, Cause, Finding, Instance, Submission, Verdict
+from pipeline.outcomes import InfraError, UserError
+
+Findings = Mapping[str, Finding]
+TRAILING = re.compile(r"run[_-]?(\d+)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedVerdicts:
+    """A scorer that looks up. It has no control: nobody can run gold in that place."""
+
+    findings: Sequence[Findings]
+    """One mapping an attempt number."""
+    grader: str = "imported"
+    has_control: bool = False
+
+    def score(
+        self, attempt: Attempt, instance: Instance, submission: Submission | None, workdir: Path
+    ) -> Verdict:
+        """Raises InfraError: a patch for which nobody recorded a verdict."""
+        finding = self.findings[attempt.number - 1].get(instance.id)
+        if finding is None:
+            raise InfraError(Cause.GRADER, f"no verdict was imported for {instance.id}")
+        return Verdict(finding=finding, grader=self.grader)
+
+
+def run_number(name: str) -> int | None:
+    """3 for `preds.run3` and `i0_run3`."""
+    match = TRAILING.search(name)
+    return int(match[1]) if match else None
+
+
+def read_verdicts(paths: Sequence[Path], predictions: Sequence[Path]) -> tuple[list[Findings], list[str]]:
+    """Findings for each predictions file, and what was passed over.
+
+    Two forms: a JSON object run -> instance -> 0/1, whose runs are matched to files
+    by the trailing `runN` of key and file name; or swebench's own report (schema 1
+    or 2), one a file, in the order of the files.
+
+    Raises:
+        UserError: a file of neither form, or a predictions file without a match.
+    """
+    trees = [(path, _load(path)) for path in paths]
+    if all("resolved_ids" in tree for _, tree in trees):
+        if len(trees) != len(predictions):
+            raise UserError(
+                f"--verdicts: {len(trees)} reports for {len(predictions)} prediction files; one each"
+            )
+        return [from_report(path, tree) for path, tree in trees], []
+    runs: dict[str, Findings] = {}
+    for path, tree in trees:
+        for key, verdicts in tree.items():
+            if key in runs:
+                raise UserError(f"{path}: run {key!r} is in an earlier --verdicts file already")
+            runs[key] = _from_table(path, key, verdicts)
+    return _match(runs, predictions)
+
+
+def _match(runs: Mapping[str, Findings], predictions: Sequence[Path]) -> tuple[list[Findings], list[str]]:
+    by_number = {run_number(key): key for key in runs}
+    found, used = [], set()
+    for position, path in enumerate(predictions, 1):
+        number = run_number(path.stem)
+        key = by_number.get(number if number is not None else position)
+        if key is None and len(runs) == len(predictions) == 1:
+            key = next(iter(runs))
+        if key is None:
+            raise UserError(
+                f"{path.name}: no run in --verdicts matches it; runs are {', '.join(sorted(runs))}, "
+                "matched by the trailing runN of key and file name"
+            )
+        used.add(key)
+        found.append(runs[key])
+    ignored = [f"run {key!r} of --verdicts has no predictions file: ignored" for key in runs if key not in used]
+    return found, ignored
+
+
+def _load(path: Path) -> Mapping[str, object]:
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"--verdicts {path}: cannot be read as JSON: {error}") from None
+    if not isinstance(tree, Mapping) or not tree:
+        raise UserError(f"--verdicts {path}: expected a JSON object run -> instance -> 0/1")
+    return tree
+
+
+def _from_table(path: Path, key: str, verdicts: object) -> Findings:
+    if not isinstance(verdicts, Mapping):
+        raise UserError(f"--verdicts {path}: {key!r} is no object of instance -> 0/1")
+    findings = {}
+    for instance_id, value in verdicts.items():
+        if value is None:
+            continue
+        if value not in (0, 1):
+            raise UserError(f"--verdicts {path}: {key} {instance_id}: {value!r} is neither 0 nor 1")
+        findings[str(instance_id)] = Finding.RESOLVED if value else Finding.UNRESOLVED
+    return findings
+
+
+def from_report(path: Path, tree: Mapping[str, object]) -> Findings:
+    """Findings of a swebench report.
+
+    Its error and infra lists mix causes and can be forged by a patch, so they
+    become tests_did_not_run, which is ambiguous: neither the model's nor ours.
+    """
+    findings: dict[str, Finding] = {}
+    for group, finding in (
+        ("unresolved_ids", Finding.UNRESOLVED),
+        ("resolved_ids", Finding.RESOLVED),
+        ("error_ids", Finding.TESTS_DID_NOT_RUN),
+        ("infra_failure_ids", Finding.TESTS_DID_NOT_RUN),
+    ):
+        ids = tree.get(group) or []
+        if not isinstance(ids, list):
+            raise UserError(f"--verdicts {path}: {group} is no list")
+        for instance_id in ids:
+            findings[str(instance_id)] = finding
+    return findings

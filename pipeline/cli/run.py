@@ -1,0 +1,75 @@
+"""`passone run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.config import Recipe
+
+EPILOG = """Examples:
+
+  passone run configs/verified-5.yaml
+
+  passone run configs/mini-5.yaml --set model.name=openai/my-model --set attempts=3"""
+
+
+def run_recipe(recipe: Recipe, *, logs: Path, quiet: bool) -> int:
+    """Draw, resolve and carry out a recipe; its exit status."""
+    from pipeline.benchmarks.swebench import SwebenchScorer
+    from pipeline.cli import drive, parts
+    from pipeline.cli.lanes import open_lanes
+    from pipeline.cli.voice import Voice
+    from pipeline.schedule import Brake
+
+    voice, brake = Voice(quiet=quiet), Brake()
+    agent = parts.make_agent(recipe.agent.name, recipe.agent.options)
+    agent.preflight()
+    source = parts.make_source(recipe) if agent.asks_model else None
+    selection, instances, _ = parts.draw(recipe.selection)
+    plan = parts.make_plan(recipe, selection)
+    run = drive.run_directory(logs, recipe.name)
+    place = parts.Place(
+        kind=recipe.sandbox.kind,
+        limits=plan.sandbox,
+        mirrors=recipe.sandbox.mirrors,
+        run=run,
+        cancelled=brake.hard,
+        say=voice.note,
+    )
+    sandboxes = parts.make_sandboxes(place, instances)
+    with open_lanes(source, model=recipe.model.server_id, limits=plan.limits) as lanes:
+        return drive.carry_out(
+            drive.Parts(
+                plan=plan,
+                run=run,
+                instances=instances,
+                agent=agent,
+                sandboxes=sandboxes,
+                scorer=SwebenchScorer(sandboxes, plan.sandbox),
+                lanes=lanes,
+                brake=brake,
+                voice=voice,
+            )
+        )
+
+
+def run(
+    config: Annotated[Path, typer.Argument(help="A YAML file; configs/ holds commented ones.")],
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config key.")
+    ] = None,
+    logs: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("logs"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result.")] = False,
+) -> None:
+    """Solve, score and settle the instances of a config; run again to continue."""
+    from pipeline import config as configs
+
+    raise typer.Exit(run_recipe(configs.load(config, assignments or ()), logs=logs, quiet=quiet))
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=EPILOG)(run)

@@ -1,0 +1,75 @@
+"""`passone table` and `passone status`: what a run has come to, finished or not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+TABLE_EPILOG = """Examples:
+
+  passone table logs/demo --format md
+
+  passone table logs/demo --format latex --by repo -o table.tex"""
+
+STATUS_EPILOG = """Examples:
+
+  passone status logs/demo
+
+  passone status logs/demo --json"""
+
+RunArgument = Annotated[Path, typer.Argument(help="A run directory, such as logs/demo.")]
+
+
+def table(
+    run: RunArgument,
+    kind: Annotated[str, typer.Option("--format", help="csv, md, latex, parquet or json.")] = "md",
+    by: Annotated[str, typer.Option(help="attempt, instance, repo or run.")] = "instance",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Instead of printing.")] = None,
+) -> None:
+    """Print a run's table in the format that a paper, a page or a script wants."""
+    from pipeline import tables
+    from pipeline.outcomes import UserError
+    from pipeline.results import load
+    from pipeline.rundir import RunDir, write_atomically
+
+    try:
+        wanted, grouped = tables.Format(kind), tables.By(by)
+    except ValueError as error:
+        known = f"formats {', '.join(tables.Format)}; by {', '.join(tables.By)}"
+        raise UserError(f"passone table: {error}; known: {known}") from None
+    content = tables.render(tables.RECORDS[grouped](load(RunDir(run))), wanted)
+    if output is not None:
+        try:
+            write_atomically(output, content)
+        except OSError as error:
+            raise UserError(f"{output}: cannot be written: {error.strerror or error}") from None
+        typer.echo(f"{output}: {grouped} table, {wanted}")
+    elif wanted is tables.Format.PARQUET and sys.stdout.isatty():
+        raise UserError("parquet is binary; name a file: -o table.parquet")
+    else:
+        sys.stdout.buffer.write(content)
+
+
+def status(
+    run: RunArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="The summary, for a machine.")] = False,
+) -> None:
+    """Say how far a run is and what it has come to; never disturbs it."""
+    from pipeline.cli.voice import Voice
+    from pipeline.results import load
+    from pipeline.rundir import RunDir
+
+    results = load(RunDir(run))
+    if as_json:
+        typer.echo(json.dumps(results.summary(), indent=2))
+        return
+    Voice().report(results)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=TABLE_EPILOG)(table)
+    app.command(epilog=STATUS_EPILOG)(status)

@@ -1,0 +1,159 @@
+"""What a person sees of a run: a progress bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pipeline import tables
+from pipeline.domain import Fault, Rollout, Verdict
+from pipeline.ledger import Book, Kind, Row
+from pipeline.outcomes import Blame, Outcome, Settlement
+from pipeline.results import AttemptRow, Results
+
+if TYPE_CHECKING:
+    from pipeline.domain import RunPlan
+
+COLOURS = {
+    Blame.NOBODY: "green",
+    Blame.MODEL: "red",
+    Blame.AMBIGUOUS: "yellow",
+    Blame.INFRA: "magenta",
+}
+MOST_ROWS = 60
+DETAIL_CHARACTERS = 240
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that keeps lines whole where nobody looks at them in a terminal."""
+    stream = sys.stderr if stderr else sys.stdout
+    found = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    return found if stream.isatty() else Console(
+        stderr=stderr, highlight=False, soft_wrap=True, width=160, no_color=True
+    )
+
+
+class Voice:
+    """Progress on stderr, results on stdout."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.out = console()
+        self.err = console(stderr=True)
+        self.quiet = quiet
+        self.total = 0
+        self.settled: set[object] = set()
+        self.progress: Progress | None = None
+
+    def note(self, text: str) -> None:
+        """Something that a person should know."""
+        self.err.print(f"[yellow]note:[/] {escape(text)}")
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            self.err.print(escape(text))
+
+    def start(self, plan: RunPlan, book: Book) -> None:
+        """Announce a run, and how much of it an earlier invocation has done."""
+        grid = list(plan.grid())
+        self.total = len(grid)
+        self.settled = {attempt for attempt in grid if book.entry(attempt).over}
+        before = f", {len(self.settled)} done before" if self.settled else ""
+        model = "scripted replies (no model is measured)" if plan.replies else plan.model
+        self.say(
+            f"{plan.name}: {len(plan.selection.ids)} instances × {plan.attempts}, agent {plan.agent}, "
+            f"{model}, plan {plan.digest}{before}"
+        )
+        if self.err.is_terminal and not self.quiet:
+            self.progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                console=self.err,
+                transient=True,
+            )
+            self.progress.add_task("attempts", total=self.total, completed=len(self.settled))
+            self.progress.start()
+
+    def stop(self) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+
+    def landed(self, row: Row) -> None:
+        """One line for what has just been written down."""
+        done = isinstance(row.value, Settlement)
+        if done:
+            self.settled.add(row.attempt)
+        if self.progress is not None:
+            self.progress.update(self.progress.task_ids[0], completed=len(self.settled))
+        text = describe(row)
+        if text and not self.quiet:
+            where = f"[{len(self.settled)}/{self.total}]" if done else " " * len(f"[{self.total}/{self.total}]")
+            self.err.print(f"{escape(where)} {text}")
+
+    def report(self, results: Results) -> None:
+        """The table and the headline, on stdout."""
+        if len(results.rows) <= MOST_ROWS:
+            self.out.print(attempt_table(results.rows))
+        else:
+            self.out.print(f"{len(results.rows)} attempts; see report/attempts.csv")
+        for line in tables.losses(results)[:20]:
+            self.out.print(f"[magenta]lost[/] {escape(line)}")
+        for number, line in enumerate(tables.headline(results)):
+            self.out.print(escape(line), style="bold" if number == 0 else "")
+        if results.plan.get("replies"):
+            self.out.print("scripted replies: no model was measured", style="yellow")
+
+
+def describe(row: Row) -> str:
+    """A row of the ledger in a few words, with markup."""
+    name = f"{escape(row.attempt.instance_id)} #{row.attempt.number}"
+    value = row.value
+    if row.kind is Kind.CONTROL:
+        name = f"{escape(row.attempt.instance_id)} gold"
+    if isinstance(value, Fault):
+        detail = escape(" ".join(value.detail.split())[:DETAIL_CHARACTERS])
+        return f"{name} try {row.try_number} [magenta]{value.cause} fault[/]: {detail}"
+    if isinstance(value, Rollout):
+        patch = "a patch" if value.submission is not None else "no patch"
+        return f"{name} {value.stop or 'imported'}: {patch}, {value.steps} steps, {value.seconds:.0f} s"
+    if isinstance(value, Verdict):
+        f2p, p2p = value.fail_to_pass, value.pass_to_pass
+        counts = f" (fail to pass {f2p.passed}/{f2p.total}, pass to pass {p2p.passed}/{p2p.total})"
+        return f"{name} {value.finding}{counts if f2p.total else ''}, {value.seconds:.0f} s"
+    assert isinstance(value, Settlement)
+    colour = COLOURS[value.blame]
+    cause = f" ({value.cause})" if value.cause else ""
+    unsettled = ", unsettled" if value.blame is Blame.AMBIGUOUS else ""
+    return f"{name} [{colour}]{value.outcome}{cause}[/]{unsettled}"
+
+
+def attempt_table(rows: list[AttemptRow] | tuple[AttemptRow, ...] | object) -> Table:
+    """instance · repo · patch? · outcome · tries · steps · tokens · seconds."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    assert isinstance(rows, list)
+    many = any(row.attempt > 1 for row in rows)
+    table.add_column("instance", no_wrap=True)
+    if many:
+        table.add_column("#", justify="right")
+    for name in ("repo", "patch?", "outcome"):
+        table.add_column(name, no_wrap=True)
+    for name in ("tries", "steps", "tokens", "seconds"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        colour = COLOURS.get(Blame(row.blame), "") if row.blame else "dim"
+        extra = f" ({row.cause})" if row.cause else ""
+        if row.outcome == Outcome.NO_SUBMISSION and row.stop:
+            extra = f" ({row.stop})"
+        cells = [row.instance_id]
+        if many:
+            cells.append(str(row.attempt))
+        cells += [row.repo, tables.yes_no(row.patch), f"[{colour}]{row.outcome}{extra}[/]"]
+        cells += [str(row.tries), str(row.steps), f"{tables.tokens([row]):,}", f"{row.seconds:.1f}"]
+        table.add_row(*cells)
+    return table

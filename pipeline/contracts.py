@@ -1,0 +1,217 @@
+"""What the pipeline asks of its replaceable parts.
+
+Implementations need not import this module: matching the shape is enough, and
+the registries in `pipeline.cli.parts` make the type checker prove it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar
+
+from pipeline.domain import (
+    Attempt,
+    Departure,
+    Fault,
+    Instance,
+    Limits,
+    SandboxLimits,
+    Sampling,
+    Step,
+    Stop,
+    Submission,
+    Usage,
+    Verdict,
+)
+from pipeline.process import Completed
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSite:
+    """Where an agent works: a container that it starts from this image itself."""
+
+    image: str
+    labels: dict[str, str]
+    """On everything that is started for this try, so that all of it can be removed."""
+    limits: SandboxLimits
+
+    @property
+    def docker_arguments(self) -> list[str]:
+        """Arguments for `docker run`."""
+        arguments = [f"--label={key}={value}" for key, value in self.labels.items()]
+        if self.limits.memory_gb:
+            arguments.append(f"--memory={round(self.limits.memory_gb * 1024)}m")
+        if self.limits.pids:
+            arguments.append(f"--pids-limit={self.limits.pids}")
+        return arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSite:
+    """Where an agent works without Docker: a working tree on this machine."""
+
+    tree: Path
+    """The tree as this machine sees it."""
+    directory: str
+    """The tree as a command behind `wrapper` sees it."""
+    wrapper: tuple[str, ...]
+    """Put before a command, it confines that command to the tree; may be empty."""
+
+
+Site: TypeAlias = ContainerSite | LocalSite
+
+
+class Endpoint(Protocol):
+    """One try's own lane on the gateway, and what the gateway saw there."""
+
+    @property
+    def base_url(self) -> str: ...
+    @property
+    def model(self) -> str:
+        """The model's id as the upstream server knows it."""
+        ...
+
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def ending(self) -> Stop | Fault | None:
+        """What ended the conversation, by its structure; None: the last answer was fine."""
+        ...
+
+    @property
+    def waited_seconds(self) -> float:
+        """Spent on retries and rate limits, none of it the model's."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One try at one attempt, with all that an agent needs to make it."""
+
+    attempt: Attempt
+    instance: Instance
+    endpoint: Endpoint
+    site: Site | None
+    """None: this agent works nowhere."""
+    limits: Limits
+    sampling: Sampling
+    workdir: Path
+    """Empty; everything that the agent writes lands here."""
+    cancelled: Event
+
+
+class Agent(Protocol):
+    """Turns an assignment into a submission, or leaves without one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def asks_model(self) -> bool:
+        """Whether it needs an endpoint, a key and a place to work."""
+        ...
+
+    def preflight(self) -> None:
+        """Refuse early.
+
+        Raises:
+            UserError: the agent's program or an option is missing or wrong.
+        """
+        ...
+
+    def solve(self, assignment: Assignment) -> Departure:
+        """Work until the agent stops of its own accord or at a limit.
+
+        Raises:
+            InfraError: the agent program could not be run, or left nothing to read.
+        """
+        ...
+
+    def steps(self, workdir: Path) -> Sequence[Step]:
+        """The trajectory that it left, normalised; empty where there is none."""
+        ...
+
+
+class Scorer(Protocol):
+    """Turns a submission into a verdict, by the benchmark's official rules."""
+
+    @property
+    def grader(self) -> str: ...
+    @property
+    def has_control(self) -> bool:
+        """Whether gold can be scored in the same place."""
+        ...
+
+    def score(
+        self, attempt: Attempt, instance: Instance, submission: Submission | None, workdir: Path
+    ) -> Verdict:
+        """Run the hidden tests; without a submission, on the tree as it is.
+
+        Raises:
+            InfraError: the tests could not be started, or the container died.
+        """
+        ...
+
+
+class Sandbox(Protocol):
+    """A running container, or what stands in for one. Leaving the `with` block destroys it."""
+
+    @property
+    def digest(self) -> str:
+        """Content identity of the image it was started from."""
+        ...
+
+    def run(
+        self, command: Sequence[str], *, timeout_seconds: float, output: Path | None = None
+    ) -> Completed:
+        """Run a command in the tree.
+
+        Raises:
+            InfraError: the daemon failed, or the container died.
+        """
+        ...
+
+    def put(self, content: bytes, target: str) -> None: ...
+
+
+class Sandboxes(Protocol):
+    """Makes the places where agents work and tests run, and removes all of them."""
+
+    @property
+    def name(self) -> str: ...
+    def preflight(self, instances: Sequence[Instance]) -> Sequence[str]:
+        """Warnings, if any.
+
+        Raises:
+            UserError: no place can be had at all.
+        """
+        ...
+
+    def open(self, instance: Instance) -> AbstractContextManager[Sandbox]:
+        """Raises InfraError: no image, no daemon, no room."""
+        ...
+
+    def site(self, instance: Instance, attempt: Attempt) -> AbstractContextManager[Site]: ...
+
+    def casualty(self, site: Site, *, since: float, until: float) -> str:
+        """What killed a container of this site in between, if anything did."""
+        ...
+
+    def reap(self) -> int:
+        """Remove whatever an earlier process of this run left behind."""
+        ...
+
+
+class Executor(Protocol):
+    """Where work happens. `ThreadPoolExecutor` is one already."""
+
+    def submit(
+        self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]: ...

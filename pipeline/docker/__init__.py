@@ -1,0 +1,8 @@
+"""The places where agents work and tests run: containers, or a confined tree without Docker."""
+
+from pipeline.docker.embedded import EmbeddedImages
+from pipeline.docker.images import Images
+from pipeline.docker.local import LocalSandboxes
+from pipeline.docker.sandbox import DockerSandboxes, connect
+
+__all__ = ["DockerSandboxes", "EmbeddedImages", "Images", "LocalSandboxes", "connect"]

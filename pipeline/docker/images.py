@@ -1,0 +1,120 @@
+"""Have an image here: local first, else pulled over an ordered list of mirrors."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+import docker
+import requests
+from docker.errors import APIError, DockerException, ImageNotFound
+
+from pipeline.domain import Cause
+from pipeline.outcomes import InfraError
+
+PULLS = 4
+BACKOFF_SECONDS = 2.0
+DISK_FULL = "no space left on device"
+
+
+def cause_of(error: Exception, otherwise: Cause) -> Cause:
+    """The daemon's own words; nothing that ran in a container is in them."""
+    return Cause.DISK if DISK_FULL in str(error) else otherwise
+
+
+def split_tag(reference: str) -> tuple[str, str]:
+    """`host:5000/a/b:tag` as (`host:5000/a/b`, `tag`)."""
+    name, colon, tag = reference.rpartition(":")
+    if not colon or "/" in tag:
+        return reference, "latest"
+    return name, tag
+
+
+@dataclass(slots=True)
+class Images:
+    """Images by reference, each fetched once whatever the number of workers."""
+
+    client: docker.DockerClient
+    mirrors: Sequence[str] = ()
+    """Prefixes put before a reference, tried in order before the reference itself."""
+    sleep: Callable[[float], None] = time.sleep
+    _locks: dict[str, Lock] = field(default_factory=dict)
+    _guard: Lock = field(default_factory=Lock)
+
+    def local(self, reference: str) -> str | None:
+        """The id of a local image, or None.
+
+        Raises:
+            InfraError: the daemon does not answer.
+        """
+        try:
+            return str(self.client.images.get(reference).id)
+        except ImageNotFound:
+            return None
+        except (DockerException, requests.RequestException) as error:
+            raise InfraError(Cause.SANDBOX, f"Docker does not answer: {error}") from error
+
+    def ensure(self, reference: str) -> str:
+        """The id of the image, pulled if it is not here.
+
+        Raises:
+            InfraError: no source had it; the detail names each and what it said.
+        """
+        with self._guard:
+            lock = self._locks.setdefault(reference, Lock())
+        with lock:
+            return self.local(reference) or self.pull(reference)
+
+    def sources(self, reference: str) -> list[str]:
+        return [*(f"{prefix.rstrip('/')}/{reference}" for prefix in self.mirrors), reference]
+
+    def pull(self, reference: str) -> str:
+        said: list[str] = []
+        sources = self.sources(reference)
+        for pull in range(PULLS):
+            transient = False
+            for source in list(sources):
+                try:
+                    return self._pull_from(source, reference)
+                except ImageNotFound as error:
+                    said.append(f"{source}: {short(error)}")
+                    sources.remove(source)
+                except (DockerException, requests.RequestException) as error:
+                    said.append(f"{source}: {short(error)}")
+                    if cause_of(error, Cause.IMAGE) is Cause.DISK:
+                        raise InfraError(Cause.DISK, f"pulling {source}: {error}") from error
+                    transient = True
+            if not transient or pull == PULLS - 1:
+                break
+            self.sleep(BACKOFF_SECONDS * 2**pull * random.uniform(0.75, 1.25))
+        unique = list(dict.fromkeys(said))
+        raise InfraError(Cause.IMAGE, f"image {reference} is not here; " + "; ".join(unique))
+
+    def _pull_from(self, source: str, reference: str) -> str:
+        name, tag = split_tag(source)
+        image = self.client.images.pull(name, tag=tag)
+        if source != reference:
+            own_name, own_tag = split_tag(reference)
+            image.tag(own_name, own_tag)
+        return str(image.id)
+
+    def offered(self, reference: str) -> str:
+        """Empty if a registry offers the image; else what was said there."""
+        said = []
+        for source in self.sources(reference):
+            try:
+                self.client.images.get_registry_data(source)
+            except (DockerException, requests.RequestException) as error:
+                said.append(f"{source}: {short(error)}")
+            else:
+                return ""
+        return "; ".join(said)
+
+
+def short(error: Exception) -> str:
+    """What the daemon said, on one line."""
+    text = error.explanation if isinstance(error, APIError) and error.explanation else str(error)
+    return " ".join(str(text).split())[:300]

@@ -1,0 +1,180 @@
+"""Work without Docker: a confined tree on this machine, for the embedded benchmark only.
+
+With bubblewrap the tree stands at /testbed and nothing else can be written; without
+it, commands run in the tree itself and `/testbed` in scripts is rewritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from threading import Event
+
+import pipeline
+from pipeline.contracts import LocalSite, Site
+from pipeline.domain import Attempt, Cause, Instance
+from pipeline.outcomes import InfraError, UserError
+from pipeline.process import Completed, run
+
+WORKDIR = "/testbed"
+HIDDEN = {"proc", "dev", "tmp", "testbed", "sys", "run"}
+
+
+def environment() -> dict[str, str]:
+    """What a command in the tree sees: this Python first, nothing of the user's settings."""
+    programs = Path(sys.executable).parent
+    return {
+        "PATH": f"{programs}:{os.environ.get('PATH', os.defpath)}",
+        "HOME": "/tmp",
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+    }
+
+
+@cache
+def bubblewrap() -> str | None:
+    """The program, if it is installed and this kernel lets it work."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return None
+    trial = [program, "--ro-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "true"]
+    done = subprocess.run(trial, capture_output=True, check=False, timeout=20)
+    return program if done.returncode == 0 else None
+
+
+def wrapper(tree: Path, writable: Sequence[Path] = (), files: dict[str, Path] | None = None) -> list[str]:
+    """A bubblewrap command line that shows the machine read-only and the tree at /testbed."""
+    program = bubblewrap()
+    if program is None:
+        return []
+    argv = [program, "--die-with-parent", "--unshare-pid", "--tmpfs", "/"]
+    for entry in sorted(Path("/").iterdir()):
+        if entry.name in HIDDEN:
+            continue
+        if entry.is_symlink():
+            argv += ["--symlink", str(entry.readlink()), str(entry)]
+        elif entry.is_dir():
+            argv += ["--ro-bind-try", str(entry), str(entry)]
+    argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]
+    # A virtual environment or checkout below /tmp must stay visible.
+    package = Path(pipeline.__file__).parent.parent
+    for needed in dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix), package)):
+        if needed.is_relative_to("/tmp"):
+            argv += ["--ro-bind", str(needed), str(needed)]
+    for path in writable:
+        argv += ["--bind", str(path), str(path)]
+    argv += ["--bind", str(tree), WORKDIR]
+    for target, source in (files or {}).items():
+        argv += ["--ro-bind", str(source), target]
+    return [*argv, "--chdir", WORKDIR, "--"]
+
+
+@dataclass(slots=True)
+class LocalSandbox:
+    """One tree for one scoring."""
+
+    root: Path
+    digest: str
+    cancelled: Event
+    files: dict[str, Path] = field(default_factory=dict)
+
+    @property
+    def tree(self) -> Path:
+        return self.root / "testbed"
+
+    def put(self, content: bytes, target: str) -> None:
+        path = self.root / f"file-{len(self.files)}"
+        if bubblewrap() is None and target.endswith(".sh"):
+            content = content.replace(WORKDIR.encode(), str(self.tree).encode())
+        path.write_bytes(content)
+        self.files[target] = path
+
+    def run(
+        self, command: Sequence[str], *, timeout_seconds: float, output: Path | None = None
+    ) -> Completed:
+        """Raises InfraError: the shell itself was killed (then `died` is set), or is missing."""
+        wrapped = wrapper(self.tree, files=self.files)
+        if not wrapped:
+            command = [
+                part if part not in self.files else str(self.files[part]) for part in command
+            ]
+        try:
+            done = run(
+                [*wrapped, *command],
+                output=output or self.root / "output",
+                timeout_seconds=timeout_seconds,
+                cwd=self.tree,
+                env=environment(),
+                cancelled=self.cancelled,
+            )
+        except OSError as error:
+            raise InfraError(Cause.SANDBOX, f"{command[0]}: {error}") from error
+        if done.returncode is not None and done.returncode < 0:
+            detail = f"the tests were killed by signal {-done.returncode}"
+            raise InfraError(Cause.SANDBOX, detail, died=True)
+        return done
+
+
+@dataclass(slots=True)
+class LocalSandboxes:
+    """Trees for one run, in a scratch directory that goes with it."""
+
+    scratch: Path
+    plant: Callable[[Instance, Path], None]
+    cancelled: Event = field(default_factory=Event)
+    name: str = "local"
+
+    def preflight(self, instances: Sequence[Instance]) -> Sequence[str]:
+        """Raises UserError: git is missing, or an instance needs a real image."""
+        if shutil.which("git") is None:
+            raise UserError("git is not installed; the local sandbox needs it")
+        foreign = [item.id for item in instances if not item.image.startswith("passone/demo.")]
+        if foreign:
+            raise UserError(
+                f"the local sandbox runs the embedded benchmark only, not {foreign[0]}; "
+                "start Docker for real instances"
+            )
+        confined = "confined by bubblewrap" if bubblewrap() else "not confined: bubblewrap is missing"
+        return [f"no Docker here: a local sandbox is used ({confined}), for the embedded benchmark only"]
+
+    @contextlib.contextmanager
+    def _planted(self, instance: Instance) -> Iterator[Path]:
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        root = Path(tempfile.mkdtemp(dir=self.scratch, prefix="tree-"))
+        try:
+            self.plant(instance, root / "testbed")
+            yield root
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def open(self, instance: Instance) -> Iterator[LocalSandbox]:
+        digest = f"local:{instance.row['base_commit']}"
+        with self._planted(instance) as root:
+            yield LocalSandbox(root, digest, self.cancelled)
+
+    @contextlib.contextmanager
+    def site(self, instance: Instance, attempt: Attempt) -> Iterator[Site]:
+        with self._planted(instance) as root:
+            tree = root / "testbed"
+            # The agent program writes its trajectory into the run's scratch directory.
+            wrapped = wrapper(tree, writable=[self.scratch])
+            directory = WORKDIR if wrapped else str(tree)
+            yield LocalSite(tree=tree, directory=directory, wrapper=tuple(wrapped))
+
+    def casualty(self, site: Site, *, since: float, until: float) -> str:
+        return ""
+
+    def reap(self) -> int:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        return 0

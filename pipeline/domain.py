@@ -1,0 +1,314 @@
+"""The nouns of an evaluation.
+
+Frozen values without I/O or third-party imports; the rest of the package is
+verbs over them. Reading order: an `Instance` is drawn into a `Selection`; a
+`RunPlan` asks for several `Attempt`s at each; an agent turns one into a
+`Rollout`; a scorer turns its submission into a `Verdict`; several outcomes at
+one instance make a vote. Where our own machinery broke instead, a `Fault`
+stands in place of the rollout or the verdict.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+
+class Attempt(NamedTuple):
+    """Identity of one independent sample: the n-th go at an instance.
+
+    This is the unit of every statistic. Retrying it after a fault is another
+    *try* at the same attempt and never adds to n.
+    """
+
+    instance_id: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One task of a benchmark, as its publisher released it."""
+
+    id: str
+    stratum: str
+    """What sampling balances on: the repository, or the task category."""
+    prompt: str
+    image: str
+    """Image reference before any mirror is applied."""
+    difficulty: str = ""
+    row: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
+    """The published row, untouched: all that the official grader may see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which instances, of which release of a benchmark, and how they were drawn."""
+
+    benchmark: str
+    dataset: str
+    revision: str
+    """What the dataset's host calls this release; empty where nobody says."""
+    fingerprint: str
+    """sha256 over the canonical rows of the drawn instances."""
+    recipe: Mapping[str, Any]
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens and money, as the gateway counted them."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    """Includes cached tokens."""
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    """Includes reasoning tokens."""
+    cost_usd: float | None = 0.0
+    """None: at least one request had no known price."""
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.cost_usd is not None and other.cost_usd is not None
+        return Usage(
+            requests=self.requests + other.requests,
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A unified diff against the instance's base commit."""
+
+    diff: str
+
+    @staticmethod
+    def of(text: str | None) -> Patch | None:
+        """The patch in an agent's output; None where there is nothing to apply."""
+        return Patch(text) if text and text.strip() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A committed container image, for benchmarks that grade a machine's state."""
+
+    image: str
+
+
+Submission: TypeAlias = Patch | Snapshot
+
+
+class Stop(StrEnum):
+    """Why the agent stopped, where the agent itself is the reason."""
+
+    SUBMITTED = "submitted"
+    GAVE_UP = "gave_up"
+    STEP_LIMIT = "step_limit"
+    COST_LIMIT = "cost_limit"
+    TIME_LIMIT = "time_limit"
+    CONTEXT_LIMIT = "context_limit"
+    MALFORMED = "malformed"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """What an agent did with one attempt, when nothing of ours broke."""
+
+    stop: Stop | None
+    """None: imported, and nobody recorded why the agent stopped."""
+    submission: Submission | None
+    exit_status: str
+    """The agent's own words, verbatim."""
+    usage: Usage = Usage()
+    steps: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many tests of a group passed."""
+
+    passed: int = 0
+    total: int = 0
+
+
+class Finding(StrEnum):
+    """What the tests said about a submission."""
+
+    RESOLVED = "resolved"
+    UNRESOLVED = "unresolved"
+    PATCH_REJECTED = "patch_rejected"
+    TESTS_TIMED_OUT = "tests_timed_out"
+    TESTS_DID_NOT_RUN = "tests_did_not_run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What we saw ourselves while the tests ran, beside the official finding."""
+
+    tampered: bool = False
+    reasons: tuple[str, ...] = ()
+    exit_code: int | None = None
+    """Of the evaluation script; None: it did not end by itself."""
+    image_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The official grader's answer to one submission."""
+
+    finding: Finding
+    grader: str
+    """Name and version, e.g. `swebench 5.0.2`."""
+    fail_to_pass: Tally = Tally()
+    pass_to_pass: Tally = Tally()
+    reward: float | None = None
+    """For benchmarks that grade in fractions."""
+    evidence: Evidence = Evidence()
+    seconds: float = 0.0
+
+
+class Cause(StrEnum):
+    """Which part of our own machinery broke."""
+
+    IMAGE = "image"
+    SANDBOX = "sandbox"
+    INSTANCE = "instance"
+    ENDPOINT = "endpoint"
+    CREDENTIALS = "credentials"
+    AGENT_CRASH = "agent_crash"
+    GRADER = "grader"
+    DISK = "disk"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Infrastructure broke; nothing is known about the model."""
+
+    cause: Cause
+    detail: str
+    died: bool = False
+    """The container died while the model's content was in it: the model may have done it."""
+    usage: Usage = Usage()
+    """Spent before the fault; billed all the same."""
+    steps: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """How an agent left, in its own words and by its own status table.
+
+    Not yet a `Rollout`: `pipeline.outcomes.attribute` holds it against what the
+    gateway saw, which outranks what the agent makes of it.
+    """
+
+    exit_status: str
+    meaning: Stop | Cause | None
+    """None: imported, and nobody recorded why the agent stopped."""
+    submission: Submission | None = None
+    detail: str = ""
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one attempt may cost. Zero: no limit."""
+
+    steps: int = 75
+    cost_usd: float = 3.0
+    seconds: int = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How the model is asked. Sent on every request."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxLimits:
+    """What a container may use, the agent's and the scorer's alike."""
+
+    memory_gb: float = 8.0
+    pids: int = 2048
+    network: Literal["on", "off"] = "on"
+    """While scoring. Most evaluation scripts run pip, and ignore that it fails."""
+    scoring_seconds: int = 1800
+    """Hard limit on one run of the tests, as the official harness has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """How a plan is carried out; may change whenever a run is continued."""
+
+    executor: Literal["threads"] = "threads"
+    agent_workers: int = 2
+    scorer_workers: int = 2
+    tries: int = 3
+    """At most this many tries an attempt and stage within one invocation."""
+    backoff_seconds: float = 5.0
+    """Before the second try; doubled before each further one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Everything that decides a run's result, resolved and pinned."""
+
+    name: str
+    selection: Selection
+    agent: str
+    model: str
+    agent_options: Mapping[str, Any] = field(default_factory=dict)
+    """Handed to the agent; files among them are named by content hash."""
+    replies: str = ""
+    """sha256 of the scripted replies that stand in for a model; empty: a model was asked."""
+    attempts: int = 1
+    sampling: Sampling = Sampling()
+    limits: Limits = Limits()
+    sandbox: SandboxLimits = SandboxLimits()
+    execution: Execution = Execution()
+
+    def grid(self) -> Iterator[Attempt]:
+        """Round-robin over instances, so an early stop still covers all of them."""
+        for number in range(1, self.attempts + 1):
+            for instance_id in self.selection.ids:
+                yield Attempt(instance_id, number)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the digest covers: all that can change a result, and nothing else."""
+        content = asdict(self)
+        for key in ("name", "execution", "attempts"):
+            del content[key]
+        content["selection"] = {
+            "ids": sorted(self.selection.ids),
+            "fingerprint": self.selection.fingerprint,
+        }
+        return content
+
+    @property
+    def digest(self) -> str:
+        """Identity of the experiment: everything but how it is carried out."""
+        text = json.dumps(self.identity, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One turn of a trajectory. Adapters normalise once; readers know no agent."""
+
+    thought: str
+    action: str
+    observation: str
+    seconds: float | None = None

@@ -1,0 +1,115 @@
+"""Read what an endpoint answered: a completion, a limit of the model's, or a fault of ours.
+
+Structure decides (status, JSON shape, error codes); whatever the agent makes of
+it later does not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pipeline.domain import Cause, Fault, Stop, Usage
+
+CONTEXT = re.compile(
+    r"context_length_exceeded|context[ _]length|context[ _]window|maximum context"
+    r"|prompt is too long|input is too long|too many (input )?tokens|max_model_len"
+    r"|reduce the length of",
+    re.IGNORECASE,
+)
+REFUSAL = re.compile(r"content_policy|content_filter|content management policy|safety", re.IGNORECASE)
+TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+Ending: TypeAlias = Stop | Fault | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer of an upstream, whole."""
+
+    status: int
+    content: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def retry_after_seconds(self) -> float | None:
+        """What the Retry-After header asks for, where it is a number (RFC 9110, 10.2.3)."""
+        try:
+            return max(0.0, float(self.headers.get("retry-after", "")))
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What an answer means."""
+
+    ending: Ending
+    """None: a completion that the agent can work with."""
+    retry: bool = False
+    usage: Usage | None = None
+
+
+def infra(cause: Cause, detail: str, *, retry: bool = False) -> Reading:
+    return Reading(Fault(cause=cause, detail=detail[:500]), retry)
+
+
+def excerpt(content: bytes) -> str:
+    return " ".join(content[:300].decode(errors="replace").split())
+
+
+def usage_of(body: Mapping[str, Any]) -> Usage:
+    """Tokens and cost as the server reported them."""
+    usage = body.get("usage")
+    usage = usage if isinstance(usage, Mapping) else {}
+    details = usage.get("prompt_tokens_details") or {}
+    cost = usage.get("cost")
+    return Usage(
+        requests=1,
+        input_tokens=int(usage.get("prompt_tokens") or 0),
+        cached_tokens=int(details.get("cached_tokens") or 0),
+        output_tokens=int(usage.get("completion_tokens") or 0),
+        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+    )
+
+
+def read_error(status: int, error: str, where: str) -> Reading:
+    """An answer that says what went wrong."""
+    if status in (400, 413, 422, 200) and CONTEXT.search(error):
+        return Reading(Stop.CONTEXT_LIMIT)
+    if status in (400, 403, 200) and REFUSAL.search(error):
+        return Reading(Stop.REFUSED)
+    detail = f"{where} answered {status}: {error}"
+    if status in (401, 403):
+        return infra(Cause.CREDENTIALS, f"{detail} (is the key right, and meant for this endpoint?)")
+    if status == 404:
+        return infra(Cause.ENDPOINT, f"{detail} (check model.base_url, with and without /v1, and model.name)")
+    if status == 413:
+        return Reading(Stop.CONTEXT_LIMIT)
+    quota = "insufficient_quota" in error
+    return infra(Cause.ENDPOINT, detail, retry=status in TRANSIENT and not quota)
+
+
+def read(reply: Reply, where: str) -> Reading:
+    """Classify one whole answer to a chat completion request."""
+    try:
+        body = json.loads(reply.content)
+    except ValueError:
+        body = None
+    if reply.status >= 400:
+        return read_error(reply.status, excerpt(reply.content), where)
+    if not isinstance(body, dict):
+        return infra(
+            Cause.ENDPOINT,
+            f"{where} answered {reply.status} with something that is no JSON object: "
+            f"{excerpt(reply.content)}",
+            retry=True,
+        )
+    if body.get("error"):
+        return read_error(200, json.dumps(body["error"])[:300], where)
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return infra(Cause.ENDPOINT, f"{where} answered 200 without choices", retry=True)
+    return Reading(None, usage=usage_of(body))

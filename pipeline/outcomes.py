@@ -1,0 +1,299 @@
+"""Say who is to blame for every outcome: this file, and no other.
+
+A model's failure is a value (`Rollout`, `Verdict`), a broken part of ours is a
+`Fault`: the type decides, never a text that the model can write. What could be
+either is *ambiguous* until the gold control, scored in the same image under the
+same limits, settles it. The errors of the package are drawn here too:
+
+    PipelineError
+    ├── UserError    the caller can mend it: exit status 2
+    └── InfraError   becomes a Fault at the border of a stage
+"""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from pipeline.domain import Cause, Departure, Fault, Finding, Limits, Rollout, Stop, Usage, Verdict
+
+
+class PipelineError(Exception):
+    """Whatever this package raises on purpose."""
+
+
+class UserError(PipelineError):
+    """Names the thing, the place and the remedy."""
+
+
+class InfraError(PipelineError):
+    """A part of ours broke; says nothing about the model."""
+
+    def __init__(self, cause: Cause, detail: str, *, died: bool = False) -> None:
+        super().__init__(detail)
+        self.cause = cause
+        self.detail = detail
+        self.died = died
+
+
+RETRYABLE: dict[Cause, bool] = {
+    Cause.IMAGE: True,
+    Cause.SANDBOX: True,
+    Cause.INSTANCE: False,
+    Cause.ENDPOINT: True,
+    Cause.CREDENTIALS: False,
+    Cause.AGENT_CRASH: True,
+    Cause.GRADER: False,
+    Cause.DISK: False,
+    Cause.UNKNOWN: False,
+}
+"""Whether another try within the same invocation can help. The next invocation
+takes up every fault, whatever its cause."""
+
+
+def fault_of(error: BaseException, *, seconds: float, spent: Sequence[Usage] = ()) -> Fault:
+    """The fault that an exception is, at the border of a stage."""
+    usage = sum(spent, Usage())
+    seconds = round(seconds, 3)
+    if isinstance(error, InfraError):
+        return Fault(
+            cause=error.cause, detail=error.detail, died=error.died, usage=usage, seconds=seconds
+        )
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Fault(cause=Cause.DISK, detail=str(error), usage=usage, seconds=seconds)
+    # Our bug: loud, kept whole, and never the model's.
+    detail = "".join(traceback.format_exception(error))[-4000:]
+    return Fault(cause=Cause.UNKNOWN, detail=detail, usage=usage, seconds=seconds)
+
+
+def attribute(
+    departure: Departure,
+    *,
+    ending: Stop | Fault | None,
+    usage: Usage,
+    limits: Limits,
+    seconds: float,
+    waited_seconds: float,
+    asked: bool = True,
+) -> Rollout:
+    """Make a rollout of how an agent left and of what its endpoint did.
+
+    Args:
+        ending: what ended the conversation, as the gateway saw it; None: nothing.
+        seconds: wall clock of the try, of which `waited_seconds` were the gateway's.
+        asked: whether this agent asks a model at all.
+
+    Raises:
+        InfraError: it left because a part of ours broke; whatever patch it
+            submitted on its way out is not the model's.
+    """
+    meaning = departure.meaning
+    if meaning is not Stop.SUBMITTED and ending is not None:
+        if isinstance(ending, Fault):
+            raise InfraError(ending.cause, ending.detail)
+        meaning = ending
+    if isinstance(meaning, Cause):
+        raise InfraError(meaning, departure.detail or departure.exit_status)
+    if meaning is Stop.TIME_LIMIT and asked:
+        if not usage.requests:
+            text = f"no request reached the model within {seconds:.0f} s"
+            raise InfraError(Cause.AGENT_CRASH, text)
+        if seconds - waited_seconds < limits.seconds <= seconds:
+            text = f"{waited_seconds:.0f} of {seconds:.0f} s went by waiting for the endpoint"
+            raise InfraError(Cause.ENDPOINT, text)
+    return Rollout(
+        stop=meaning,
+        submission=departure.submission,
+        exit_status=departure.exit_status,
+        usage=usage,
+        steps=departure.steps,
+        seconds=round(seconds, 3),
+    )
+
+
+class Outcome(StrEnum):
+    """The table's word for an attempt that is over."""
+
+    RESOLVED = "resolved"
+    UNRESOLVED = "unresolved"
+    PATCH_REJECTED = "patch_rejected"
+    NO_SUBMISSION = "no_submission"
+    CONTESTED = "contested"
+    TESTS_TIMED_OUT = "tests_timed_out"
+    TESTS_DID_NOT_RUN = "tests_did_not_run"
+    DIED = "died"
+    INFRA = "infra"
+
+
+class Blame(StrEnum):
+    """Who pays for an outcome."""
+
+    NOBODY = "nobody"
+    MODEL = "model"
+    AMBIGUOUS = "ambiguous"
+    INFRA = "infra"
+
+
+BLAME: dict[Outcome, Blame] = {
+    Outcome.RESOLVED: Blame.NOBODY,
+    Outcome.UNRESOLVED: Blame.MODEL,
+    Outcome.PATCH_REJECTED: Blame.MODEL,
+    Outcome.NO_SUBMISSION: Blame.MODEL,
+    Outcome.CONTESTED: Blame.MODEL,
+    Outcome.TESTS_TIMED_OUT: Blame.MODEL,
+    Outcome.TESTS_DID_NOT_RUN: Blame.MODEL,
+    Outcome.DIED: Blame.MODEL,
+    Outcome.INFRA: Blame.INFRA,
+}
+"""Who pays once the gold control has passed in the same place. Without a control,
+`settle` leaves every graded outcome but a resolved one ambiguous."""
+
+
+def judge(rollout: Rollout | Fault, verdict: Verdict | Fault | None) -> Outcome:
+    """The outcome of a finished attempt, before any control has spoken.
+
+    A fault outranks whatever patch an agent submitted on its way out. A limit
+    with a patch is graded like any other submission.
+
+    Raises:
+        ValueError: a submission without a verdict: the attempt is not over.
+    """
+    for stage in (rollout, verdict):
+        if isinstance(stage, Fault):
+            return Outcome.DIED if stage.died else Outcome.INFRA
+    assert isinstance(rollout, Rollout)
+    if rollout.submission is None:
+        return Outcome.NO_SUBMISSION
+    if verdict is None:
+        raise ValueError("a submission without a verdict has no outcome yet")
+    assert isinstance(verdict, Verdict)
+    if verdict.finding is Finding.RESOLVED and verdict.evidence.tampered:
+        return Outcome.CONTESTED
+    return Outcome(verdict.finding.value)
+
+
+class Control(StrEnum):
+    """What the gold control says about the place where an outcome was graded."""
+
+    PASSED = "passed"
+    STUMBLED = "stumbled"
+    ABSENT = "absent"
+    """Not run yet, or it ended in a fault: it settles nothing."""
+    IMPORTED = "imported"
+    """The verdict came from elsewhere; nobody can run its control."""
+
+
+Settled: TypeAlias = tuple[Outcome, Blame]
+
+
+def settle(outcome: Outcome, control: Control) -> Settled:
+    """Hold an outcome against the gold control, and say who pays.
+
+    Gold passes: the outcome stays, and is the model's unless it is resolved. Gold
+    stumbles: the instance is broken here, for *all* attempts at it; keeping the
+    passes alone would flatter the model.
+    """
+    if outcome is Outcome.INFRA:
+        return outcome, Blame.INFRA
+    if control is Control.STUMBLED:
+        return Outcome.INFRA, Blame.INFRA
+    graded = outcome not in (Outcome.RESOLVED, Outcome.NO_SUBMISSION)
+    if graded and control is Control.ABSENT:
+        return outcome, Blame.AMBIGUOUS
+    if control is Control.IMPORTED and outcome in UNCERTAIN:
+        return outcome, Blame.AMBIGUOUS
+    return outcome, BLAME[outcome]
+
+
+UNCERTAIN = frozenset({Outcome.TESTS_TIMED_OUT, Outcome.TESTS_DID_NOT_RUN, Outcome.DIED})
+"""Either side may have caused these; only a control tells."""
+
+
+def kept_control_settles(basis: Rollout | Verdict | Fault | None) -> bool:
+    """Whether a gold pass from before this value can speak for it.
+
+    Only where every PASS_TO_PASS test passed, and there are some: then the place
+    still worked. Anything else may be a network that has dropped since, and needs
+    a gold scored afterwards.
+    """
+    if isinstance(basis, Fault):
+        return not basis.died
+    if not isinstance(basis, Verdict) or basis.finding is Finding.RESOLVED:
+        return True
+    tally = basis.pass_to_pass
+    return tally.total > 0 and tally.passed == tally.total
+
+
+class Ballot(StrEnum):
+    """How a vote over k attempts ended."""
+
+    RESOLVED = "resolved"
+    REJECTED = "rejected"
+    UNDETERMINED = "undetermined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """The majority over the k attempts at one instance. An outage never decides it."""
+
+    instance_id: str
+    k: int
+    resolved: int
+    unknown: int
+    """Attempts that are infra, unsettled or pending."""
+
+    @staticmethod
+    def of(instance_id: str, attempts: Iterable[Settled | None]) -> Vote:
+        """Count the settled outcomes at one instance; None: pending."""
+        votes = list(attempts)
+        open_blames = (Blame.INFRA, Blame.AMBIGUOUS)
+        return Vote(
+            instance_id=instance_id,
+            k=len(votes),
+            resolved=sum(1 for vote in votes if vote and vote[0] is Outcome.RESOLVED),
+            unknown=sum(1 for vote in votes if vote is None or vote[1] in open_blames),
+        )
+
+    @property
+    def ballot(self) -> Ballot:
+        """Resolved iff r > k/2; rejected iff r + u <= k/2 (a tie is a no)."""
+        if self.resolved > self.k / 2:
+            return Ballot.RESOLVED
+        if self.resolved + self.unknown <= self.k / 2:
+            return Ballot.REJECTED
+        return Ballot.UNDETERMINED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What an attempt came to, written down: a row of its own in the ledger."""
+
+    outcome: Outcome
+    blame: Blame
+    control: Control
+    cause: Cause | None = None
+    """Of an infra outcome."""
+    moved: bool = False
+    """Gold stumbled here, so this outcome is not the one that was judged."""
+
+
+def conclude(
+    rollout: Rollout | Fault, verdict: Verdict | Fault | None, control: Control
+) -> Settlement:
+    """Judge a finished attempt and settle it against its control."""
+    judged = judge(rollout, verdict)
+    outcome, blame = settle(judged, control)
+    moved = outcome is not judged
+    fault = next((stage for stage in (rollout, verdict) if isinstance(stage, Fault)), None)
+    cause = Cause.INSTANCE if moved else fault.cause if fault else None
+    return Settlement(
+        outcome=outcome,
+        blame=blame,
+        control=control,
+        cause=cause if outcome is Outcome.INFRA else None,
+        moved=moved,
+    )

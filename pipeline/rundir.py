@@ -1,0 +1,157 @@
+"""Know every path of a run, and write files so that a crash leaves the old or the new one.
+
+    logs/<run>/
+    ├── README             what this directory is, for a stranger
+    ├── plan.json          the resolved plan, its digest, versions
+    ├── ledger.sqlite      the truth
+    ├── lock               held while a process drives the run
+    ├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff  tape.jsonl
+    ├── scoring/<instance>/<n | gold>/     eval.sh  test_output.txt  report.json  patch.diff
+    ├── preds.<n>.jsonl    export in the official format, one file an attempt number
+    └── report/            summary.json, attempts.csv, instances.csv, table.md, table.tex
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.domain import Attempt
+from pipeline.outcomes import UserError
+
+README = """\
+This directory is one evaluation run of passone.
+
+plan.json      what was asked: instances, agent, model, limits; its digest names the experiment
+ledger.sqlite  what happened: one row for every finished try, verdict and settlement
+attempts/      what the agent did, by instance, attempt and try
+scoring/       what the official tests printed, by instance and attempt; gold is the control
+preds.*.jsonl  the submissions in the official format, one file an attempt number
+report/        the tables; made again from the ledger by `passone table`
+
+Running the same config again continues this run; nothing that is finished is done twice.
+"""
+
+
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Replace a file by a whole new one, or leave it as it was."""
+    data = content.encode() if isinstance(content, str) else content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def install(source: Path, target: Path) -> None:
+    """Move a finished directory into place; what a killed process left there goes first."""
+    if target.exists():
+        shutil.rmtree(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source.rename(target)
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """Every path of one run."""
+
+    root: Path
+
+    @property
+    def readme(self) -> Path:
+        return self.root / "README"
+
+    @property
+    def plan(self) -> Path:
+        return self.root / "plan.json"
+
+    @property
+    def ledger(self) -> Path:
+        return self.root / "ledger.sqlite"
+
+    @property
+    def lock(self) -> Path:
+        return self.root / "lock"
+
+    @property
+    def report(self) -> Path:
+        return self.root / "report"
+
+    @property
+    def scratch(self) -> Path:
+        """Work in progress; of no use once its process is gone."""
+        return self.root / ".partial"
+
+    @property
+    def key(self) -> str:
+        """Short name of this directory on this machine, for container labels."""
+        return hashlib.sha256(str(self.root.resolve()).encode()).hexdigest()[:16]
+
+    def tries(self, attempt: Attempt) -> Path:
+        return self.root / "attempts" / attempt.instance_id / str(attempt.number)
+
+    def attempt(self, attempt: Attempt, try_number: int) -> Path:
+        return self.tries(attempt) / f"try-{try_number}"
+
+    def scoring(self, instance_id: str, label: str | int) -> Path:
+        return self.root / "scoring" / instance_id / str(label)
+
+    def preds(self, number: int) -> Path:
+        return self.root / f"preds.{number}.jsonl"
+
+    def partial(self, *parts: str | int) -> Path:
+        """A fresh, empty scratch directory."""
+        path = self.scratch / "-".join(str(part) for part in parts)
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        return path
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Be the one process that drives this run.
+
+        The lock goes with the process, also when it is killed with -9.
+
+        Raises:
+            UserError: another process drives it, or the directory cannot be written.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            file = self.lock.open("a+")
+        except OSError as error:
+            raise UserError(
+                f"{self.root}: cannot be written: {error.strerror or error}; "
+                "choose another place with --logs DIR"
+            ) from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                owner = file.read().strip() or "unknown"
+                raise UserError(
+                    f"{self.root}: another process (pid {owner}) drives this run; "
+                    "wait for it, or look at it with `passone status`"
+                ) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            if not self.readme.exists():
+                write_atomically(self.readme, README)
+            yield
+            shutil.rmtree(self.scratch, ignore_errors=True)

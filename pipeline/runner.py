@@ -1,0 +1,115 @@
+"""Run one try of one attempt: a place, a lane and an agent in, a `Rollout` or a `Fault` out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Event
+
+from pipeline.contracts import Agent, Assignment, Endpoint, Sandboxes
+from pipeline.domain import (
+    Attempt,
+    Cause,
+    Fault,
+    Instance,
+    Patch,
+    Rollout,
+    RunPlan,
+    Stop,
+    Usage,
+)
+from pipeline.outcomes import InfraError, attribute, fault_of
+from pipeline.rundir import RunDir, install
+
+Lanes = Callable[[Attempt, int, Path], contextlib.AbstractContextManager[Endpoint]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """The first stage."""
+
+    plan: RunPlan
+    run: RunDir
+    instances: Mapping[str, Instance]
+    agent: Agent
+    lanes: Lanes
+    sandboxes: Sandboxes
+    cancelled: Event
+
+    def roll(self, attempt: Attempt, try_number: int) -> Rollout | Fault:
+        """One try. Never raises; what it wrote is in place before it returns."""
+        started = time.monotonic()
+        spent: list[Usage] = []
+        workdir = None
+        try:
+            workdir = self.run.partial("try", attempt.instance_id, attempt.number, try_number)
+            value: Rollout | Fault = self._solve(attempt, try_number, workdir, spent, started)
+        except Exception as error:  # noqa: BLE001 - the border of the stage
+            value = fault_of(error, spent=spent, seconds=time.monotonic() - started)
+        try:
+            if workdir is not None and not self.cancelled.is_set():
+                self._file(workdir, attempt, try_number, value)
+        except OSError as error:
+            return fault_of(error, spent=spent, seconds=time.monotonic() - started)
+        return value
+
+    def _solve(
+        self,
+        attempt: Attempt,
+        try_number: int,
+        workdir: Path,
+        spent: list[Usage],
+        started: float,
+    ) -> Rollout:
+        instance = self.instances[attempt.instance_id]
+        with contextlib.ExitStack() as stack:
+            lane = stack.enter_context(self.lanes(attempt, try_number, workdir / "tape.jsonl"))
+            site = None
+            if self.agent.asks_model:
+                site = stack.enter_context(self.sandboxes.site(instance, attempt))
+            begun = time.time()
+            try:
+                departure = self.agent.solve(
+                    Assignment(
+                        attempt=attempt,
+                        instance=instance,
+                        endpoint=lane,
+                        site=site,
+                        limits=self.plan.limits,
+                        sampling=self.plan.sampling,
+                        workdir=workdir,
+                        cancelled=self.cancelled,
+                    )
+                )
+            finally:
+                spent.append(lane.usage)
+            if site is not None and departure.meaning is not Stop.SUBMITTED:
+                # Its own clean-up ends the container in the last moment: not a casualty.
+                killed = self.sandboxes.casualty(site, since=begun, until=time.time() - 1.5)
+                if killed and lane.ending is None:
+                    raise InfraError(Cause.SANDBOX, killed, died=True)
+            return attribute(
+                departure,
+                ending=lane.ending,
+                usage=lane.usage,
+                limits=self.plan.limits,
+                seconds=time.monotonic() - started,
+                waited_seconds=lane.waited_seconds,
+                asked=self.agent.asks_model,
+            )
+
+    def _file(self, workdir: Path, attempt: Attempt, number: int, value: Rollout | Fault) -> None:
+        """Put the artefacts where a reader looks for them."""
+        lines = [json.dumps(asdict(step), ensure_ascii=False) for step in self.agent.steps(workdir)]
+        if lines:
+            (workdir / "steps.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        if isinstance(value, Rollout) and isinstance(value.submission, Patch):
+            diff = value.submission.diff.encode("utf-8", "surrogateescape")
+            (workdir / "patch.diff").write_bytes(diff)
+        if isinstance(value, Fault):
+            (workdir / "fault.txt").write_text(f"{value.cause}: {value.detail}\n", encoding="utf-8")
+        install(workdir, self.run.attempt(attempt, number))

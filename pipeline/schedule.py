@@ -1,0 +1,269 @@
+"""Drive every attempt of a plan to an outcome, and its instance to a settlement.
+
+Scoring starts as rollouts land; gold is scored once the attempts at its instance
+are over. Workers return values; only this loop writes the ledger.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TypeAlias
+
+from pipeline.contracts import Executor
+from pipeline.domain import Attempt, Fault, Rollout, RunPlan, Submission, Verdict
+from pipeline.ledger import Kind, Ledger, Row
+from pipeline.outcomes import RETRYABLE, Control, kept_control_settles
+
+GRACE_SECONDS = 30.0
+TICK_SECONDS = 0.2
+POOL = {Kind.ROLLOUT: Kind.ROLLOUT, Kind.VERDICT: Kind.VERDICT, Kind.CONTROL: Kind.VERDICT}
+"""Controls are scored by the scorer's workers."""
+
+Result: TypeAlias = Rollout | Verdict | Fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """The two stages and the controls, as the schedule needs them. None of them raises."""
+
+    roll: Callable[[Attempt, int], Rollout | Fault]
+    score: Callable[[Attempt, Submission | None], Verdict | Fault]
+    gold: Callable[[str], Verdict | Fault]
+    kept_gold: Callable[[str, str], Verdict | None]
+    """A pass from an earlier run for (instance id, image digest)."""
+    has_control: bool = True
+
+
+@dataclass(slots=True)
+class Brake:
+    """How a person stops a run: once softly, twice at once."""
+
+    soft: Event = field(default_factory=Event)
+    hard: Event = field(default_factory=Event)
+
+    def press(self) -> None:
+        (self.hard if self.soft.is_set() else self.soft).set()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Job:
+    """Something to be done, not before its time."""
+
+    due: float
+    order: int
+    kind: Kind = field(compare=False)
+    attempt: Attempt = field(compare=False)
+
+
+class Schedule:
+    """One invocation over one plan."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        ledger: Ledger,
+        stages: Stages,
+        *,
+        executors: dict[Kind, Executor],
+        brake: Brake | None = None,
+        landed: Callable[[Row], None] = lambda row: None,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.plan = plan
+        self.ledger = ledger
+        self.book = ledger.book()
+        self.stages = stages
+        self.executors = executors
+        self.brake = brake or Brake()
+        self.landed = landed
+        self.clock = clock
+        self.rng = rng or random.Random()
+        self.slots = {
+            Kind.ROLLOUT: plan.execution.agent_workers,
+            Kind.VERDICT: plan.execution.scorer_workers,
+        }
+        self.queues: dict[Kind, list[Job]] = {Kind.ROLLOUT: [], Kind.VERDICT: []}
+        self.running: dict[Future[Result], Job] = {}
+        self.tries: dict[tuple[Kind, Attempt], int] = {}
+        self.resting: dict[str, set[Attempt]] = {id_: set() for id_ in plan.selection.ids}
+        self.counter = 0
+        self.soft_since: float | None = None
+
+    def drive(self) -> bool:
+        """Work until nothing is left, or until the brake is pressed.
+
+        Returns:
+            Whether all was done that this invocation could do.
+
+        Raises:
+            UserError: the ledger could not be written.
+        """
+        for instance_id in self.plan.selection.ids:
+            golds = self.book.golds(instance_id)
+            if self.stages.has_control and golds and not golds[-1][1]:
+                # A stumbled gold is looked at again first: it may have been the network.
+                self.push(Kind.CONTROL, Attempt(instance_id, 0))
+        for attempt in self.plan.grid():
+            self.next_for(attempt)
+        while not self.brake.hard.is_set():
+            self.launch()
+            if not self.running and not any(self.queues.values()):
+                return True
+            if self.brake.soft.is_set():
+                self.soft_since = self.soft_since or self.clock()
+                if not self.running or self.clock() - self.soft_since > GRACE_SECONDS:
+                    return False
+            self.collect()
+        return False
+
+    def push(self, kind: Kind, attempt: Attempt, *, delay: float = 0.0) -> None:
+        self.counter += 1
+        job = Job(self.clock() + delay, self.counter, kind, attempt)
+        heapq.heappush(self.queues[POOL[kind]], job)
+
+    def launch(self) -> None:
+        """Start what is due, as far as there are workers."""
+        if self.brake.soft.is_set():
+            return
+        busy = [POOL[job.kind] for job in self.running.values()]
+        for pool, queue in self.queues.items():
+            free = self.slots[pool] - busy.count(pool)
+            while free > 0 and queue and queue[0].due <= self.clock():
+                job = heapq.heappop(queue)
+                self.running[self.start(job)] = job
+                free -= 1
+
+    def start(self, job: Job) -> Future[Result]:
+        key = (job.kind, job.attempt)
+        self.tries[key] = self.tries.get(key, 0) + 1
+        if job.kind is Kind.ROLLOUT:
+            number = len(self.book.entry(job.attempt).rollouts) + 1
+            return self.executors[Kind.ROLLOUT].submit(self.stages.roll, job.attempt, number)
+        if job.kind is Kind.CONTROL:
+            return self.executors[Kind.VERDICT].submit(self.stages.gold, job.attempt.instance_id)
+        rollout = self.book.entry(job.attempt).rollout
+        assert isinstance(rollout, Rollout)
+        return self.executors[Kind.VERDICT].submit(
+            self.stages.score, job.attempt, rollout.submission
+        )
+
+    def collect(self) -> None:
+        """Wait a little, and write down whatever has landed."""
+        if not self.running:
+            self.brake.soft.wait(TICK_SECONDS)
+            return
+        done, _ = wait(self.running, timeout=TICK_SECONDS, return_when=FIRST_COMPLETED)
+        for future in sorted(done, key=lambda item: self.running[item].order):
+            job = self.running.pop(future)
+            if self.brake.hard.is_set():
+                # It was cut off by us: that says nothing about anybody.
+                continue
+            self.land(job, future.result())
+
+    def write(self, kind: Kind, attempt: Attempt, value: Result | None) -> None:
+        """Append one row; for None, the attempt's settlement."""
+        if value is None:
+            settled = self.book.conclude(attempt, has_control=self.stages.has_control)
+            if settled is None or settled == self.book.entry(attempt).settlement:
+                return
+            rows = self.book.entry(attempt).settlements
+            row = self.ledger.append(kind, attempt, len(rows) + 1, settled)
+        else:
+            entry = self.book.entry(attempt)
+            earlier = {
+                Kind.ROLLOUT: entry.rollouts,
+                Kind.VERDICT: entry.verdicts,
+                Kind.CONTROL: self.book.controls.get(attempt.instance_id, []),
+            }[kind]
+            row = self.ledger.append(kind, attempt, len(earlier) + 1, value)
+        self.book.add(row)
+        self.landed(row)
+
+    def land(self, job: Job, value: Result) -> None:
+        self.write(job.kind, job.attempt, value)
+        if isinstance(value, Fault) and self.retry(job, value):
+            return
+        if job.kind is Kind.CONTROL:
+            self.after_gold(job.attempt.instance_id)
+        elif isinstance(value, Fault):
+            self.rest(job.attempt)
+        else:
+            self.next_for(job.attempt)
+
+    def retry(self, job: Job, fault: Fault) -> bool:
+        """Whether another try of the same job was put in the queue."""
+        used = self.tries[job.kind, job.attempt]
+        if used >= self.plan.execution.tries or not RETRYABLE[fault.cause]:
+            return False
+        base = self.plan.execution.backoff_seconds * 2 ** (used - 1)
+        self.push(job.kind, job.attempt, delay=base * self.rng.uniform(0.75, 1.25))
+        return True
+
+    def next_for(self, attempt: Attempt) -> None:
+        """Queue the next stage of an attempt, or let it rest."""
+        entry = self.book.entry(attempt)
+        rollout = entry.rollout
+        if entry.over:
+            self.rest(attempt)
+        elif rollout is None or isinstance(rollout, Fault):
+            self.push(Kind.ROLLOUT, attempt)
+        else:
+            self.push(Kind.VERDICT, attempt)
+
+    def rest(self, attempt: Attempt) -> None:
+        """Nothing more happens to this attempt; its instance may now be settled."""
+        resting = self.resting[attempt.instance_id]
+        resting.add(attempt)
+        if len(resting) < self.plan.attempts:
+            return
+        queued = [*self.running.values(), *self.queues[Kind.VERDICT]]
+        control = Attempt(attempt.instance_id, 0)
+        if any(job.kind is Kind.CONTROL and job.attempt == control for job in queued):
+            return
+        if self.stages.has_control and self.wants_gold(attempt.instance_id):
+            self.push(Kind.CONTROL, control)
+        else:
+            self.settle(attempt.instance_id)
+
+    def attempts_at(self, instance_id: str) -> list[Attempt]:
+        return [Attempt(instance_id, number) for number in range(1, self.plan.attempts + 1)]
+
+    def wants_gold(self, instance_id: str) -> bool:
+        """Whether gold must be scored now; a kept pass is entered instead where it will do."""
+        golds = self.book.golds(instance_id)
+        attempts = self.attempts_at(instance_id)
+        if golds and golds[-1][1]:
+            return any(self.book.control(attempt) is Control.ABSENT for attempt in attempts)
+        control = Attempt(instance_id, 0)
+        if (Kind.CONTROL, control) in self.tries:
+            # It stumbled in this very invocation: once is enough.
+            return not golds
+        values = [self.book.entry(attempt).basis for attempt in attempts]
+        digests = {v.evidence.image_digest for v in values if isinstance(v, Verdict)}
+        if len(digests) == 1 and all(kept_control_settles(value) for value in values):
+            kept = self.stages.kept_gold(instance_id, digests.pop())
+            if kept is not None:
+                self.write(Kind.CONTROL, control, kept)
+                return False
+        return True
+
+    def after_gold(self, instance_id: str) -> None:
+        """Grade again what an earlier, stumbling gold had moved; else settle."""
+        for attempt in self.attempts_at(instance_id):
+            if self.book.doubted(attempt):
+                self.resting[instance_id].discard(attempt)
+                self.tries.pop((Kind.VERDICT, attempt), None)
+                self.push(Kind.VERDICT, attempt)
+        if len(self.resting[instance_id]) == self.plan.attempts:
+            self.settle(instance_id)
+
+    def settle(self, instance_id: str) -> None:
+        for attempt in self.attempts_at(instance_id):
+            self.write(Kind.SETTLEMENT, attempt, None)

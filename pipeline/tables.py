@@ -1,0 +1,240 @@
+"""Print results as tables: CSV, Markdown, LaTeX, Parquet, JSON, and one headline."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from tabulate import tabulate
+
+from pipeline.outcomes import Blame, Outcome
+from pipeline.results import AttemptRow, Results
+from pipeline.stats import interval
+
+Record: TypeAlias = dict[str, Any]
+
+
+class By(StrEnum):
+    ATTEMPT = "attempt"
+    INSTANCE = "instance"
+    REPO = "repo"
+    RUN = "run"
+
+
+class Format(StrEnum):
+    CSV = "csv"
+    MD = "md"
+    LATEX = "latex"
+    PARQUET = "parquet"
+    JSON = "json"
+
+
+def tokens(rows: Sequence[AttemptRow]) -> int:
+    return sum(row.usage.input_tokens + row.usage.output_tokens for row in rows)
+
+
+def yes_no(value: bool | None) -> str:
+    return {True: "yes", False: "no", None: "–"}[value]
+
+
+def by_attempt(results: Results) -> list[Record]:
+    """One record an attempt."""
+    return [
+        {
+            "instance": row.instance_id,
+            "repo": row.repo,
+            "attempt": row.attempt,
+            "patch": yes_no(row.patch),
+            "outcome": row.outcome,
+            "blame": row.blame,
+            "cause": row.cause,
+            "stop": row.stop,
+            "official": "" if row.official is None else int(row.official),
+            "fail_to_pass": row.fail_to_pass,
+            "pass_to_pass": row.pass_to_pass,
+            "tries": row.tries,
+            "steps": row.steps,
+            "requests": row.usage.requests,
+            "input_tokens": row.usage.input_tokens,
+            "cached_tokens": row.usage.cached_tokens,
+            "output_tokens": row.usage.output_tokens,
+            "cost_usd": row.usage.cost_usd,
+            "seconds": round(row.seconds, 1),
+        }
+        for row in results.rows
+    ]
+
+
+def by_instance(results: Results) -> list[Record]:
+    """One record an instance: its k outcomes and the vote."""
+    records = []
+    for vote in results.votes:
+        rows = results.at(vote.instance_id)
+        records.append(
+            {
+                "instance": vote.instance_id,
+                "repo": rows[0].repo,
+                "outcomes": ", ".join(row.outcome for row in rows),
+                "resolved": vote.resolved,
+                "unknown": vote.unknown,
+                "k": vote.k,
+                "majority": vote.ballot.value,
+                "tries": sum(row.tries for row in rows),
+                "steps": sum(row.steps for row in rows),
+                "tokens": tokens(rows),
+                "seconds": round(sum(row.seconds for row in rows), 1),
+            }
+        )
+    return records
+
+
+def by_repo(results: Results) -> list[Record]:
+    """One record a repository."""
+    records = []
+    for repo in sorted({row.repo for row in results.rows}):
+        rows = [row for row in results.rows if row.repo == repo]
+        ids = list(dict.fromkeys(row.instance_id for row in rows))
+        rate = interval([[float(r.resolved) for r in rows if r.instance_id == id_] for id_ in ids])
+        records.append(
+            {
+                "repo": repo,
+                "instances": len(ids),
+                "attempts": len(rows),
+                "resolved": sum(row.resolved for row in rows),
+                "model": sum(row.blame == Blame.MODEL for row in rows),
+                "ambiguous": sum(row.blame == Blame.AMBIGUOUS for row in rows),
+                "infra": sum(row.blame == Blame.INFRA for row in rows),
+                "pending": sum(row.outcome == "pending" for row in rows),
+                "pass_at_1_all": round(rate[0], 4) if rate else None,
+                "tokens": tokens(rows),
+            }
+        )
+    return records
+
+
+def by_run(results: Results) -> list[Record]:
+    """One record: the summary, flat."""
+
+    def flatten(tree: dict[str, Any], prefix: str) -> Record:
+        flat: Record = {}
+        for key, value in tree.items():
+            name = f"{prefix}{key}"
+            if isinstance(value, dict):
+                flat |= flatten(value, f"{name}.")
+            elif isinstance(value, list):
+                flat |= {f"{name}.low": value[0], f"{name}.high": value[1]}
+            else:
+                flat[name] = value
+        return flat
+
+    return [flatten(results.summary(), "")]
+
+
+RECORDS: dict[By, Callable[[Results], list[Record]]] = {
+    By.ATTEMPT: by_attempt,
+    By.INSTANCE: by_instance,
+    By.REPO: by_repo,
+    By.RUN: by_run,
+}
+
+
+def render(records: Sequence[Record], kind: Format) -> bytes:
+    """A table in one of the formats; every one of them ends with a newline but Parquet."""
+    import pandas as pd
+
+    if kind is Format.JSON:
+        return (json.dumps(list(records), indent=2, ensure_ascii=False) + "\n").encode()
+    frame = pd.DataFrame(records)
+    if kind is Format.CSV:
+        return frame.to_csv(index=False, lineterminator="\n").encode()
+    if kind is Format.PARQUET:
+        buffer = io.BytesIO()
+        mixed = frame.select_dtypes("object").columns
+        frame.astype(dict.fromkeys(mixed, "string")).to_parquet(buffer, index=False)
+        return buffer.getvalue()
+    style = "github" if kind is Format.MD else "latex_booktabs"
+    text = tabulate(
+        [[("–" if value is None else value) for value in record.values()] for record in records],
+        headers=list(records[0]) if records else [],
+        tablefmt=style,
+        disable_numparse=True,
+    )
+    return (text + "\n").encode()
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def span(bounds: Sequence[float] | None) -> str:
+    return "–" if bounds is None else f"{100 * bounds[0]:.1f}–{100 * bounds[1]:.1f}"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def controls_line(summary: Record, *, imported: bool) -> str:
+    """How far the place itself could be trusted."""
+    if imported:
+        return "controls: imported, no control"
+    gold, empty = summary["controls"]["gold"], summary["controls"]["empty"]
+    said = [f"gold {gold['passed']}/{gold['of']}" if gold["of"] else "gold –"]
+    said.append(f"empty {empty['passed']}/{empty['of']}" if empty["of"] else "empty –")
+    said.append(f"{summary['controls']['moved']} moved")
+    return "controls: " + ", ".join(said)
+
+
+def headline(results: Results) -> list[str]:
+    """Never a bare number: n × k, the rate with its interval and range, and who was to blame."""
+    summary = results.summary()
+    rates, majority, usage = summary["pass_at_1"], summary["majority"], summary["usage"]
+    outcomes, blame = summary["outcomes"], summary["blame"]
+    start = f"partial ({summary['pending']} pending) · " if summary["pending"] else ""
+    causes = ", ".join(f"{number} {cause}" for cause, number in summary["causes"].items())
+    infra = f"{blame['infra']} infra" + (f" ({causes})" if causes else "")
+    lines = [
+        f"{start}{summary['instances']} × {summary['k']} · {outcomes['resolved']} resolved · "
+        f"pass@1 {percent(rates['all'])} over all [{span(rates['all_ci95'])}] · "
+        f"{percent(rates['valid'])} over valid [{span(rates['valid_ci95'])}] · "
+        f"at most {percent(rates['high'])} · {blame['ambiguous']} ambiguous · {infra}"
+    ]
+    if summary["k"] > 1:
+        lines.append(
+            f"majority of {summary['k']}: {majority['resolved']} resolved, "
+            f"{majority['rejected']} rejected, {majority['undetermined']} undetermined · "
+            f"{percent(majority['rate'])} of decided, range "
+            f"{percent(majority['low'])}–{percent(majority['high'])}"
+        )
+    cost, resolved = usage["cost_usd"], outcomes["resolved"]
+    money = "$ unknown" if cost is None else f"${cost:.2f}"
+    if cost and resolved:
+        money += f" · ${cost / resolved:.2f}/resolved"
+    lines.append(
+        f"{count(summary['tries'], 'try').replace('trys', 'tries')} · "
+        f"{count(usage['requests'], 'request')} · {usage['input_tokens']:,} tokens in "
+        f"({usage['cached_tokens']:,} cached), {usage['output_tokens']:,} out · {money}"
+    )
+    imported = not results.plan["has_control"]
+    lines.append(f"{controls_line(summary, imported=imported)} · grader {summary['grader']}")
+    if summary["unknown_exits"]:
+        lines.append(
+            f"{summary['unknown_exits']} submissions of unknown exit: an agent may have left them "
+            "empty or half done because something broke; 'at most' counts the empty ones as resolved"
+        )
+    return lines
+
+
+def losses(results: Results) -> list[str]:
+    """What broke, one line each: instance, attempt, cause and its own words."""
+    lines = []
+    for row in results.rows:
+        if row.outcome == Outcome.INFRA and not row.moved:
+            detail = " ".join(row.detail.split())[-200:]
+            lines.append(f"{row.instance_id} #{row.attempt}: {row.cause}: {detail}")
+        elif row.moved:
+            lines.append(f"{row.instance_id} #{row.attempt}: gold does not pass here either")
+    return lines
