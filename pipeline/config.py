@@ -19,9 +19,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pipeline.outcomes import UserError
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-PLACEHOLDER = re.compile(
-    r"your[_-]|\byour\b|changeme|change_me|placeholder|<.*>|^x{3,}$|^sk-x+$|^\.\.\.$", re.IGNORECASE
-)
 M = TypeVar("M", bound=BaseModel)
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 
@@ -127,7 +124,9 @@ def expand(value: Any, environ: Mapping[str, str], place: str) -> Any:
         UserError: a variable that is not set.
     """
     if isinstance(value, dict):
-        return {k: expand(v, environ, f"{place}.{k}" if place else str(k)) for k, v in value.items()}
+        return {
+            k: expand(v, environ, f"{place}.{k}" if place else str(k)) for k, v in value.items()
+        }
     if isinstance(value, list):
         return [expand(item, environ, f"{place}[{i}]") for i, item in enumerate(value)]
     if not isinstance(value, str):
@@ -154,7 +153,9 @@ def override(tree: dict[str, Any], assignments: Sequence[str]) -> None:
         path, equals, text = assignment.partition("=")
         keys = path.strip().split(".")
         if not equals or not all(keys):
-            raise UserError(f"--set {assignment!r}: expected KEY=VALUE, such as model.name=openai/x")
+            raise UserError(
+                f"--set {assignment!r}: expected KEY=VALUE, such as model.name=openai/x"
+            )
         branch = tree
         for key in keys[:-1]:
             child = branch.setdefault(key, {})
@@ -219,7 +220,9 @@ def parse(tree: object, source: str, environ: Mapping[str, str] | None = None) -
         UserError: see `check` and `expand`.
     """
     if not isinstance(tree, dict):
-        raise UserError(f"{source}: expected keys such as name, selection, agent; see configs/demo.yaml")
+        raise UserError(
+            f"{source}: expected keys such as name, selection, agent; see configs/demo.yaml"
+        )
     return check(Recipe, expand(tree, os.environ if environ is None else environ, ""), source)
 
 
@@ -240,55 +243,3 @@ def load(path: Path, assignments: Sequence[str] = ()) -> Recipe:
     if isinstance(tree, dict):
         override(tree, assignments)
     return parse(tree, str(path))
-
-
-def read_key(variable: str, environ: Mapping[str, str] | None = None) -> str:
-    """The API key in a named variable, checked; the caller must not keep it in any record.
-
-    Raises:
-        UserError: missing, a placeholder, or shaped as no key can be; the message
-            names the variable and never holds the value.
-    """
-    key = (os.environ if environ is None else environ).get(variable, "").strip()
-    if not key:
-        raise UserError(f"{variable} is not set or empty; export {variable}=<your key> and run again")
-    problem = ""
-    if PLACEHOLDER.search(key):
-        problem = "still holds a placeholder"
-    elif key[0] in "\"'" or key[-1] in "\"'":
-        problem = "is wrapped in quotes"
-    elif key.lower().startswith("bearer"):
-        problem = "starts with 'Bearer'; only the key itself belongs there"
-    elif not key.isascii():
-        problem = "has a character outside ASCII (pasted from a web page?)"
-    elif any(character.isspace() or not character.isprintable() for character in key):
-        problem = "has white space inside it"
-    if problem:
-        raise UserError(f"{variable} {problem}; set it to the bare key and run again")
-    return key
-
-
-def check_endpoint(model: ModelRecipe) -> str:
-    """The base URL, checked and without its trailing slashes.
-
-    Raises:
-        UserError: missing, a placeholder, or no http(s) URL; a placeholder model name.
-    """
-    if PLACEHOLDER.search(model.name) or model.name in ("", "none", "openai/"):
-        raise UserError(
-            f"model.name is {model.name!r}: write the id your endpoint serves, "
-            "for example --set model.name=openai/my-model"
-        )
-    url = model.base_url.strip().rstrip("/")
-    url = url.removesuffix("/chat/completions").rstrip("/")
-    if not url or "…" in url or PLACEHOLDER.search(url):
-        raise UserError(
-            f"model.base_url is {model.base_url!r}: write your endpoint's address, "
-            "for example --set model.base_url=https://host/v1"
-        )
-    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
-        raise UserError(
-            f"model.base_url is {model.base_url!r}: expected http(s)://host[:port][/path] "
-            "without white space or credentials"
-        )
-    return url

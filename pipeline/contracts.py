@@ -20,8 +20,8 @@ from pipeline.domain import (
     Fault,
     Instance,
     Limits,
-    SandboxLimits,
     Sampling,
+    SandboxLimits,
     Step,
     Stop,
     Submission,
@@ -212,6 +212,4 @@ class Sandboxes(Protocol):
 class Executor(Protocol):
     """Where work happens. `ThreadPoolExecutor` is one already."""
 
-    def submit(
-        self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> Future[T]: ...
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...

@@ -1,19 +1,17 @@
 """The nouns of an evaluation.
 
 Frozen values without I/O or third-party imports; the rest of the package is
-verbs over them. Reading order: an `Instance` is drawn into a `Selection`; a
-`RunPlan` asks for several `Attempt`s at each; an agent turns one into a
-`Rollout`; a scorer turns its submission into a `Verdict`; several outcomes at
-one instance make a vote. Where our own machinery broke instead, a `Fault`
-stands in place of the rollout or the verdict.
+verbs over them. Reading order: `pipeline.plan` asks for several `Attempt`s at
+each `Instance`; an agent turns one into a `Rollout`; a scorer turns its
+submission into a `Verdict`; several outcomes at one instance make a vote. Where
+our own machinery broke instead, a `Fault` stands in place of the rollout or the
+verdict.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -42,20 +40,6 @@ class Instance:
     difficulty: str = ""
     row: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
     """The published row, untouched: all that the official grader may see."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which instances, of which release of a benchmark, and how they were drawn."""
-
-    benchmark: str
-    dataset: str
-    revision: str
-    """What the dataset's host calls this release; empty where nobody says."""
-    fingerprint: str
-    """sha256 over the canonical rows of the drawn instances."""
-    recipe: Mapping[str, Any]
-    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,62 +230,6 @@ class SandboxLimits:
     """While scoring. Most evaluation scripts run pip, and ignore that it fails."""
     scoring_seconds: int = 1800
     """Hard limit on one run of the tests, as the official harness has it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
-    """How a plan is carried out; may change whenever a run is continued."""
-
-    executor: Literal["threads"] = "threads"
-    agent_workers: int = 2
-    scorer_workers: int = 2
-    tries: int = 3
-    """At most this many tries an attempt and stage within one invocation."""
-    backoff_seconds: float = 5.0
-    """Before the second try; doubled before each further one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPlan:
-    """Everything that decides a run's result, resolved and pinned."""
-
-    name: str
-    selection: Selection
-    agent: str
-    model: str
-    agent_options: Mapping[str, Any] = field(default_factory=dict)
-    """Handed to the agent; files among them are named by content hash."""
-    replies: str = ""
-    """sha256 of the scripted replies that stand in for a model; empty: a model was asked."""
-    attempts: int = 1
-    sampling: Sampling = Sampling()
-    limits: Limits = Limits()
-    sandbox: SandboxLimits = SandboxLimits()
-    execution: Execution = Execution()
-
-    def grid(self) -> Iterator[Attempt]:
-        """Round-robin over instances, so an early stop still covers all of them."""
-        for number in range(1, self.attempts + 1):
-            for instance_id in self.selection.ids:
-                yield Attempt(instance_id, number)
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What the digest covers: all that can change a result, and nothing else."""
-        content = asdict(self)
-        for key in ("name", "execution", "attempts"):
-            del content[key]
-        content["selection"] = {
-            "ids": sorted(self.selection.ids),
-            "fingerprint": self.selection.fingerprint,
-        }
-        return content
-
-    @property
-    def digest(self) -> str:
-        """Identity of the experiment: everything but how it is carried out."""
-        text = json.dumps(self.identity, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

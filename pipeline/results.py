@@ -103,7 +103,9 @@ class Results:
         groups = [self.at(id_) for id_ in self.ids]
         official = interval([[float(row.official or False) for row in group] for group in groups])
         everyone = interval([[float(row.resolved) for row in group] for group in groups])
-        valid = interval([[float(row.resolved) for row in group if row.counted] for group in groups])
+        valid = interval(
+            [[float(row.resolved) for row in group if row.counted] for group in groups]
+        )
         high = interval([[float(row.possible) for row in group] for group in groups])
         return {
             "official": official[0] if official else None,
@@ -174,9 +176,7 @@ def usage_of(book: Book, attempt: Attempt) -> Usage:
     return sum((v.usage for v in values if isinstance(v, Rollout | Fault)), Usage())
 
 
-def row_of(
-    book: Book, attempt: Attempt, repo: str, *, has_control: bool
-) -> AttemptRow:
+def row_of(book: Book, attempt: Attempt, repo: str, *, has_control: bool) -> AttemptRow:
     """One attempt as its rows in the ledger stand."""
     entry = book.entry(attempt)
     settled: Settlement | None = entry.settlement or book.conclude(attempt, has_control=has_control)

@@ -1,14 +1,14 @@
 """Know every path of a run, and write files so that a crash leaves the old or the new one.
 
-    logs/<run>/
-    ├── README             what this directory is, for a stranger
-    ├── plan.json          the resolved plan, its digest, versions
-    ├── ledger.sqlite      the truth
-    ├── lock               held while a process drives the run
-    ├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff  tape.jsonl
-    ├── scoring/<instance>/<n | gold>/     eval.sh  test_output.txt  report.json  patch.diff
-    ├── preds.<n>.jsonl    export in the official format, one file an attempt number
-    └── report/            summary.json, attempts.csv, instances.csv, table.md, table.tex
+logs/<run>/
+├── README             what this directory is, for a stranger
+├── plan.json          the resolved plan, its digest, versions
+├── ledger.sqlite      the truth
+├── lock               held while a process drives the run
+├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff  tape.jsonl
+├── scoring/<instance>/<n | gold>/     eval.sh  test_output.txt  report.json  patch.diff
+├── preds.<n>.jsonl    export in the official format, one file an attempt number
+└── report/            summary.json, attempts.csv, instances.csv, table.md, table.tex
 """
 
 from __future__ import annotations

@@ -11,18 +11,9 @@ from pathlib import Path
 from threading import Event
 
 from pipeline.contracts import Agent, Assignment, Endpoint, Sandboxes
-from pipeline.domain import (
-    Attempt,
-    Cause,
-    Fault,
-    Instance,
-    Patch,
-    Rollout,
-    RunPlan,
-    Stop,
-    Usage,
-)
+from pipeline.domain import Attempt, Cause, Fault, Instance, Patch, Rollout, Stop, Usage
 from pipeline.outcomes import InfraError, attribute, fault_of
+from pipeline.plan import RunPlan
 from pipeline.rundir import RunDir, install
 
 Lanes = Callable[[Attempt, int, Path], contextlib.AbstractContextManager[Endpoint]]

@@ -137,9 +137,7 @@ def draw(instances: Sequence[Instance], recipe: SelectionRecipe) -> list[Instanc
     if recipe.strategy == "proportional":
         return draw_by_quota(pool, recipe.seed, lambda sizes: proportional_quotas(sizes, size))
     if recipe.strategy == "even":
-        return draw_by_quota(
-            pool, recipe.seed, lambda sizes: even_quotas(sizes, size, recipe.seed)
-        )
+        return draw_by_quota(pool, recipe.seed, lambda sizes: even_quotas(sizes, size, recipe.seed))
     if size != len(pool):
         raise UserError("selection: strategy 'all' takes no size; leave it out, or use 'even'")
     return [item for group in by_stratum(pool).values() for item in group]

@@ -16,9 +16,10 @@ from threading import Event
 from typing import TypeAlias
 
 from pipeline.contracts import Executor
-from pipeline.domain import Attempt, Fault, Rollout, RunPlan, Submission, Verdict
+from pipeline.domain import Attempt, Fault, Rollout, Submission, Verdict
 from pipeline.ledger import Kind, Ledger, Row
 from pipeline.outcomes import RETRYABLE, Control, kept_control_settles
+from pipeline.plan import RunPlan
 
 GRACE_SECONDS = 30.0
 TICK_SECONDS = 0.2

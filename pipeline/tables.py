@@ -222,8 +222,8 @@ def headline(results: Results) -> list[str]:
     lines.append(f"{controls_line(summary, imported=imported)} · grader {summary['grader']}")
     if summary["unknown_exits"]:
         lines.append(
-            f"{summary['unknown_exits']} submissions of unknown exit: an agent may have left them "
-            "empty or half done because something broke; 'at most' counts the empty ones as resolved"
+            f"{summary['unknown_exits']} submissions of unknown exit: something may have broken "
+            "and left them empty or half done; 'at most' counts the empty ones as resolved"
         )
     return lines
 

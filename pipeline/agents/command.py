@@ -54,7 +54,8 @@ class CommandAgent:
             for _, name, _, _ in string.Formatter().parse(part):
                 if name is not None and name not in FIELDS:
                     raise UserError(
-                        f"agent 'command': unknown field {{{name}}} in argv; known: {', '.join(FIELDS)}"
+                        f"agent 'command': unknown field {{{name}}} in argv; "
+                        f"known: {', '.join(FIELDS)}"
                     )
         if shutil.which(argv[0]) is None:
             raise UserError(f"agent 'command': {argv[0]} is not on PATH")
@@ -76,7 +77,9 @@ class CommandAgent:
             "directory": site.directory if isinstance(site, LocalSite) else "/testbed",
             "labels": ",".join(f"{k}={v}" for k, v in site.labels.items()) if container else "",  # type: ignore[union-attr]
         }
-        argv = [part.format_map({k: str(v) for k, v in fields.items()}) for part in self.options["argv"]]
+        argv = [
+            part.format_map({k: str(v) for k, v in fields.items()}) for part in self.options["argv"]
+        ]
         wrapper = site.wrapper if isinstance(site, LocalSite) else ()
         limit = assignment.limits.seconds or NO_LIMIT_SECONDS
         environment = child_environment(

@@ -124,7 +124,9 @@ class MiniSweAgent:
         if isinstance(site, ContainerSite):
             ours["environment"] = {
                 "run_args": ["--rm", *site.docker_arguments],
-                "container_timeout": str((limits.seconds or NO_LIMIT_SECONDS) + CONTAINER_SECONDS_OVER),
+                "container_timeout": str(
+                    (limits.seconds or NO_LIMIT_SECONDS) + CONTAINER_SECONDS_OVER
+                ),
             }
         elif isinstance(site, LocalSite):
             ours["environment"] = {"environment_class": "local", "cwd": site.directory}

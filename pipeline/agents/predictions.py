@@ -46,7 +46,7 @@ def read_file(path: Path) -> PredictionsFile:
             raise UserError(f"{path}, {place} ({instance_id}): no model_patch; null means no patch")
         patch = item["model_patch"]
         if patch is not None and not isinstance(patch, str):
-            raise UserError(f"{path}, {place} ({instance_id}): model_patch is neither text nor null")
+            raise UserError(f"{path}, {place} ({instance_id}): model_patch is no text and not null")
         if instance_id in patches:
             raise UserError(
                 f"{path}, {place}: a second prediction for {instance_id}; "
@@ -73,7 +73,9 @@ def _items(path: Path, text: str) -> list[tuple[str, Any]]:
             try:
                 items.append((f"line {number}", json.loads(line)))
             except ValueError as error:
-                raise UserError(f"{path}, line {number}: not JSON ({error}); is it cut off?") from None
+                raise UserError(
+                    f"{path}, line {number}: not JSON ({error}); is it cut off?"
+                ) from None
         return items
     try:
         tree = json.loads(text)
@@ -108,11 +110,13 @@ class PredictionsAgent:
                 raise UserError(f"--trajectories {root}: no such directory")
         if self.trajectories and len(self.trajectories) not in (1, len(self.files)):
             raise UserError(
-                f"--trajectories: {len(self.trajectories)} directories for {len(self.files)} files; "
+                f"--trajectories: {len(self.trajectories)} directories, {len(self.files)} files; "
                 "give one each, in the same order"
             )
         if len(self.trajectories) == 1 and len(self.files) > 1:
-            raise UserError("--trajectories: one directory cannot tell the attempts apart; give one each")
+            raise UserError(
+                "--trajectories: one directory cannot tell the attempts apart; give one each"
+            )
 
     def solve(self, assignment: Assignment) -> Departure:
         """See `pipeline.contracts.Agent`."""
@@ -125,7 +129,9 @@ class PredictionsAgent:
         else:
             departure = None
         if instance_id not in file.patches:
-            text = f"{file.path.name} has no prediction for {instance_id}: agents leave out what broke"
+            text = (
+                f"{file.path.name} has no prediction for {instance_id}: agents leave out what broke"
+            )
             raise InfraError(Cause.UNKNOWN, text)
         return Departure(
             exit_status=departure.exit_status if departure else "not recorded",

@@ -99,7 +99,9 @@ class SweAgent:
         for option in ("checkout", "config"):
             path = self.options.get(option)
             if path is not None and not Path(str(path)).exists():
-                raise UserError(f"agent 'sweagent': options.{option} names {path}, which is not there")
+                raise UserError(
+                    f"agent 'sweagent': options.{option} names {path}, which is not there"
+                )
 
     def command(self, assignment: Assignment) -> list[str]:
         """The whole command line; prompt and tools stay as they ship."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,10 +66,12 @@ def load(name: str, split: str = "test") -> Dataset:
     """
     target = ALIASES.get(name, name)
     path = Path(target)
+    rows: Iterable[Mapping[str, Any]]
+    revision = ""
     if path.suffix in (".json", ".jsonl"):
-        rows, revision = _from_json(path), ""
+        rows = _from_json(path)
     elif path.exists():
-        rows, revision = _from_disk(path, split), ""
+        rows = _from_disk(path, split)
     elif path.suffix == ".parquet" or target.startswith((".", "/")) or target.count("/") != 1:
         known = ", ".join(sorted(ALIASES))
         raise UserError(f"dataset {name!r}: no such file, alias ({known}) or hub id (owner/name)")
@@ -95,7 +97,7 @@ def _from_json(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _from_disk(path: Path, split: str) -> Iterator[dict[str, Any]]:
+def _from_disk(path: Path, split: str) -> list[dict[str, Any]]:
     import datasets
 
     try:
@@ -104,7 +106,7 @@ def _from_disk(path: Path, split: str) -> Iterator[dict[str, Any]]:
                 table = datasets.Dataset.from_parquet(
                     str(path), cache_dir=cache, keep_in_memory=True
                 )
-                return iter(table.to_list())
+                return list(table.to_list())
         if (path / "dataset_dict.json").exists() or (path / "state.json").exists():
             loaded = datasets.load_from_disk(str(path))
             table = loaded[split] if isinstance(loaded, datasets.DatasetDict) else loaded
@@ -113,12 +115,12 @@ def _from_disk(path: Path, split: str) -> Iterator[dict[str, Any]]:
                 table = datasets.load_dataset(
                     str(path), split=split, cache_dir=cache, keep_in_memory=True
                 )
-        return iter(table.to_list())
+        return list(table.to_list())
     except (OSError, ValueError, KeyError, datasets.exceptions.DatasetsError) as error:
         raise UserError(f"dataset {path} (split {split!r}): cannot be read: {error}") from None
 
 
-def _from_hub(name: str, split: str) -> tuple[Iterator[dict[str, Any]], str]:
+def _from_hub(name: str, split: str) -> tuple[list[dict[str, Any]], str]:
     import datasets
 
     try:
@@ -131,10 +133,10 @@ def _from_hub(name: str, split: str) -> tuple[Iterator[dict[str, Any]], str]:
         ) from None
     sources = " ".join(table.info.download_checksums or {})
     match = re.search(r"@([0-9a-f]{40})/", sources)
-    return iter(table.to_list()), match[1] if match else ""
+    return list(table.to_list()), match[1] if match else ""
 
 
-def to_instances(rows: Iterator[Mapping[str, Any]] | Sequence[Mapping[str, Any]], name: str) -> list[Instance]:
+def to_instances(rows: Iterable[Mapping[str, Any]], name: str) -> list[Instance]:
     """Rows as instances, in their order.
 
     Raises:

@@ -40,7 +40,9 @@ def run_number(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def read_verdicts(paths: Sequence[Path], predictions: Sequence[Path]) -> tuple[list[Findings], list[str]]:
+def read_verdicts(
+    paths: Sequence[Path], predictions: Sequence[Path]
+) -> tuple[list[Findings], list[str]]:
     """Findings for each predictions file, and what was passed over.
 
     Two forms: a JSON object run -> instance -> 0/1, whose runs are matched to files
@@ -54,7 +56,7 @@ def read_verdicts(paths: Sequence[Path], predictions: Sequence[Path]) -> tuple[l
     if all("resolved_ids" in tree for _, tree in trees):
         if len(trees) != len(predictions):
             raise UserError(
-                f"--verdicts: {len(trees)} reports for {len(predictions)} prediction files; one each"
+                f"--verdicts: {len(trees)} reports for {len(predictions)} files; give one each"
             )
         return [from_report(path, tree) for path, tree in trees], []
     runs: dict[str, Findings] = {}
@@ -66,7 +68,9 @@ def read_verdicts(paths: Sequence[Path], predictions: Sequence[Path]) -> tuple[l
     return _match(runs, predictions)
 
 
-def _match(runs: Mapping[str, Findings], predictions: Sequence[Path]) -> tuple[list[Findings], list[str]]:
+def _match(
+    runs: Mapping[str, Findings], predictions: Sequence[Path]
+) -> tuple[list[Findings], list[str]]:
     by_number = {run_number(key): key for key in runs}
     found, used = [], set()
     for position, path in enumerate(predictions, 1):
@@ -76,12 +80,16 @@ def _match(runs: Mapping[str, Findings], predictions: Sequence[Path]) -> tuple[l
             key = next(iter(runs))
         if key is None:
             raise UserError(
-                f"{path.name}: no run in --verdicts matches it; runs are {', '.join(sorted(runs))}, "
+                f"{path.name}: no run in --verdicts matches it; runs: {', '.join(sorted(runs))}, "
                 "matched by the trailing runN of key and file name"
             )
         used.add(key)
         found.append(runs[key])
-    ignored = [f"run {key!r} of --verdicts has no predictions file: ignored" for key in runs if key not in used]
+    ignored = [
+        f"run {key!r} of --verdicts has no predictions file: ignored"
+        for key in runs
+        if key not in used
+    ]
     return found, ignored
 
 

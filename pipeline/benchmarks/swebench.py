@@ -60,7 +60,7 @@ def grade(spec: TestSpec, log: Path, *, model_patch: str = "") -> dict[str, Any]
     prediction = {"instance_id": spec.instance_id, "model_patch": model_patch}
     try:
         reports = get_eval_report(spec, prediction, str(log), include_tests_status=True)
-    except Exception as error:  # noqa: BLE001 - whatever the grader raises is the grader's
+    except Exception as error:
         text = f"swebench could not grade {log.name}: {type(error).__name__}: {error}"
         raise InfraError(Cause.GRADER, text) from error
     return dict(reports[spec.instance_id])

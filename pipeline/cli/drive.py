@@ -19,8 +19,9 @@ from pipeline.outcomes import Blame, UserError
 if TYPE_CHECKING:
     from pipeline.cli.voice import Voice
     from pipeline.contracts import Agent, Sandboxes, Scorer
-    from pipeline.domain import Attempt, Instance, RunPlan
+    from pipeline.domain import Attempt, Instance
     from pipeline.ledger import Ledger
+    from pipeline.plan import RunPlan
     from pipeline.results import Results
     from pipeline.rundir import RunDir
     from pipeline.runner import Lanes
@@ -113,8 +114,10 @@ def stoppable(brake: Brake, voice: Voice) -> Iterator[None]:
         brake.press()
         if signum == signal.SIGTERM:
             brake.press()
-        word = "stopping now" if brake.hard.is_set() else (
-            "finishing what is nearly done (30 s at most); press ^C again to stop now"
+        word = (
+            "stopping now"
+            if brake.hard.is_set()
+            else ("finishing what is nearly done (30 s at most); press ^C again to stop now")
         )
         voice.note(f"{word}; run the same command again to continue")
 

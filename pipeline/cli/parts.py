@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from pipeline.benchmarks.dataset import Dataset
     from pipeline.config import Recipe, SelectionRecipe
     from pipeline.contracts import Agent, Sandbox, Sandboxes, Site
-    from pipeline.domain import Attempt, Instance, RunPlan, SandboxLimits, Selection
+    from pipeline.domain import Attempt, Instance, SandboxLimits
     from pipeline.gateway.lanes import Source
+    from pipeline.plan import RunPlan, Selection
     from pipeline.rundir import RunDir
 
 
@@ -76,7 +77,7 @@ def draw(recipe: SelectionRecipe) -> tuple[Selection, list[Instance], Dataset]:
     """
     from pipeline import sampler
     from pipeline.benchmarks import dataset as datasets
-    from pipeline.domain import Selection
+    from pipeline.plan import Selection
 
     dataset = datasets.load(recipe.dataset, recipe.split)
     resolved = recipe.model_copy(
@@ -136,7 +137,8 @@ def replies_path(recipe: Recipe) -> Path | None:
 
 def make_plan(recipe: Recipe, selection: Selection) -> RunPlan:
     """The resolved plan of a recipe."""
-    from pipeline.domain import Execution, Limits, RunPlan, SandboxLimits, Sampling
+    from pipeline.domain import Limits, Sampling, SandboxLimits
+    from pipeline.plan import Execution, RunPlan
 
     replies = replies_path(recipe)
     sandbox = recipe.sandbox.model_dump(exclude={"kind", "mirrors"})
@@ -161,8 +163,7 @@ def make_source(recipe: Recipe) -> Callable[[Attempt, int], Source]:
     Raises:
         UserError: a missing or impossible key, base URL or model name.
     """
-    from pipeline.config import check_endpoint, read_key
-    from pipeline.gateway import Upstream, load_scripts
+    from pipeline.gateway import Upstream, check_endpoint, load_scripts, read_key
 
     path = replies_path(recipe)
     if path is not None:

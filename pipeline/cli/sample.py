@@ -12,18 +12,22 @@ EPILOG = """Examples:
 
   passone sample --dataset verified --strategy even --size 12 -o twelve.json
 
-  passone sample --dataset verified --strategy random --size 50 --seed 3 --exclude twelve.json -o fifty.json"""
+  passone sample --dataset verified --strategy random --size 50 --exclude twelve.json -o 50.json"""
 
 
 def sample(
     dataset: Annotated[str, typer.Option(help="verified, demo, a hub id, or a file or directory.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The manifest to write; - prints it.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The manifest to write; - prints it.")
+    ],
     split: Annotated[str, typer.Option(help="Of a hub dataset or a directory.")] = "test",
     strategy: Annotated[str, typer.Option(help="even, proportional, random, all or ids.")] = "even",
     size: Annotated[int | None, typer.Option(help="How many instances.")] = None,
     seed: Annotated[int, typer.Option(help="Another draw.")] = 0,
     repo: Annotated[list[str] | None, typer.Option(help="Only these; may be repeated.")] = None,
-    difficulty: Annotated[list[str] | None, typer.Option(help="Only these; may be repeated.")] = None,
+    difficulty: Annotated[
+        list[str] | None, typer.Option(help="Only these; may be repeated.")
+    ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="FILE|ID", help="Leave these out; may be repeated.")
     ] = None,
@@ -61,7 +65,9 @@ def sample(
         write_atomically(output, text)
     except OSError as error:
         raise UserError(f"{output}: cannot be written: {error.strerror or error}") from None
-    typer.echo(f"{output}: {len(selection.ids)} instances, fingerprint {selection.fingerprint[:12]}")
+    typer.echo(
+        f"{output}: {len(selection.ids)} instances, fingerprint {selection.fingerprint[:12]}"
+    )
 
 
 def register(app: typer.Typer) -> None:

@@ -15,7 +15,9 @@ EPILOG = """Examples:
 
 
 def score(
-    predictions: Annotated[list[Path], typer.Argument(help="JSON or JSONL; k files are k attempts.")],
+    predictions: Annotated[
+        list[Path], typer.Argument(help="JSON or JSONL; k files are k attempts.")
+    ],
     dataset: Annotated[str, typer.Option(help="verified, demo, a hub id, or a file or directory.")],
     run: Annotated[str, typer.Option(help="Name of the run directory.")] = "scored",
     split: Annotated[str, typer.Option(help="Of a hub dataset or a directory.")] = "test",
@@ -23,10 +25,12 @@ def score(
         list[Path] | None, typer.Option(help="Verdicts that exist; nothing is run then.")
     ] = None,
     trajectories: Annotated[
-        list[Path] | None, typer.Option(help="The agent's own files, a directory a predictions file.")
+        list[Path] | None,
+        typer.Option(help="The agent's own files, a directory a predictions file."),
     ] = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="sandbox.* or execution.*")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="sandbox.* or execution.*"),
     ] = None,
     logs: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("logs"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result.")] = False,

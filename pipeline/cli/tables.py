@@ -28,7 +28,9 @@ def table(
     run: RunArgument,
     kind: Annotated[str, typer.Option("--format", help="csv, md, latex, parquet or json.")] = "md",
     by: Annotated[str, typer.Option(help="attempt, instance, repo or run.")] = "instance",
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Instead of printing.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Instead of printing.")
+    ] = None,
 ) -> None:
     """Print a run's table in the format that a paper, a page or a script wants."""
     from pipeline import tables

@@ -17,7 +17,7 @@ from pipeline.outcomes import Blame, Outcome, Settlement
 from pipeline.results import AttemptRow, Results
 
 if TYPE_CHECKING:
-    from pipeline.domain import RunPlan
+    from pipeline.plan import RunPlan
 
 COLOURS = {
     Blame.NOBODY: "green",
@@ -33,8 +33,10 @@ def console(*, stderr: bool = False) -> Console:
     """A console that keeps lines whole where nobody looks at them in a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     found = Console(stderr=stderr, highlight=False, soft_wrap=True)
-    return found if stream.isatty() else Console(
-        stderr=stderr, highlight=False, soft_wrap=True, width=160, no_color=True
+    return (
+        found
+        if stream.isatty()
+        else Console(stderr=stderr, highlight=False, soft_wrap=True, width=160, no_color=True)
     )
 
 
@@ -65,8 +67,8 @@ class Voice:
         before = f", {len(self.settled)} done before" if self.settled else ""
         model = "scripted replies (no model is measured)" if plan.replies else plan.model
         self.say(
-            f"{plan.name}: {len(plan.selection.ids)} instances × {plan.attempts}, agent {plan.agent}, "
-            f"{model}, plan {plan.digest}{before}"
+            f"{plan.name}: {len(plan.selection.ids)} instances × {plan.attempts}, "
+            f"agent {plan.agent}, {model}, plan {plan.digest}{before}"
         )
         if self.err.is_terminal and not self.quiet:
             self.progress = Progress(
@@ -93,7 +95,11 @@ class Voice:
             self.progress.update(self.progress.task_ids[0], completed=len(self.settled))
         text = describe(row)
         if text and not self.quiet:
-            where = f"[{len(self.settled)}/{self.total}]" if done else " " * len(f"[{self.total}/{self.total}]")
+            where = (
+                f"[{len(self.settled)}/{self.total}]"
+                if done
+                else " " * len(f"[{self.total}/{self.total}]")
+            )
             self.err.print(f"{escape(where)} {text}")
 
     def report(self, results: Results) -> None:
@@ -121,7 +127,8 @@ def describe(row: Row) -> str:
         return f"{name} try {row.try_number} [magenta]{value.cause} fault[/]: {detail}"
     if isinstance(value, Rollout):
         patch = "a patch" if value.submission is not None else "no patch"
-        return f"{name} {value.stop or 'imported'}: {patch}, {value.steps} steps, {value.seconds:.0f} s"
+        stop = value.stop or "imported"
+        return f"{name} {stop}: {patch}, {value.steps} steps, {value.seconds:.0f} s"
     if isinstance(value, Verdict):
         f2p, p2p = value.fail_to_pass, value.pass_to_pass
         counts = f" (fail to pass {f2p.passed}/{f2p.total}, pass to pass {p2p.passed}/{p2p.total})"

@@ -123,24 +123,27 @@ class EmbeddedImages:
         with contextlib.suppress(ImageNotFound):
             self.client.images.get(f"{BASE}:1")
             return
-        tarball = os.environ.get("PASSONE_ROOTFS")
         said = []
-        for way in (
-            lambda: self._import(Path(tarball)) if tarball else None,
-            self._pull,
-            self._debootstrap,
-        ):
+        for way in (self._from_tarball, self._pull, self._debootstrap):
             try:
                 way()
                 self.client.images.get(f"{BASE}:1")
+            except ImageNotFound:
+                continue
             except (DockerException, requests.RequestException, InfraError, OSError) as error:
                 said.append(" ".join(str(error).split())[:200])
             else:
                 return
         raise UserError(
             "no base image for the embedded benchmark: " + "; ".join(said) + "; give a root "
-            "file system with python3 and git as a tarball in PASSONE_ROOTFS, or use --sandbox local"
+            "file system with python3 and git as a tarball in PASSONE_ROOTFS, or run it locally: "
+            "--sandbox local"
         )
+
+    def _from_tarball(self) -> None:
+        tarball = os.environ.get("PASSONE_ROOTFS")
+        if tarball:
+            self._import(Path(tarball))
 
     def _pull(self) -> None:
         self.say(f"pulling {PULLED}:{PULLED_TAG} as the base image")
@@ -149,7 +152,8 @@ class EmbeddedImages:
     def _import(self, tarball: Path) -> None:
         if not tarball.is_file():
             raise InfraError(Cause.IMAGE, f"PASSONE_ROOTFS names {tarball}, which is no file")
-        self.client.api.import_image_from_file(str(tarball), repository=BASE, tag="1")
+        api = self.client.api
+        api.import_image_from_file(str(tarball), repository=BASE, tag="1")
 
     def _debootstrap(self) -> None:
         program = shutil.which("debootstrap")

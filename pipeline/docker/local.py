@@ -52,7 +52,9 @@ def bubblewrap() -> str | None:
     return program if done.returncode == 0 else None
 
 
-def wrapper(tree: Path, writable: Sequence[Path] = (), files: dict[str, Path] | None = None) -> list[str]:
+def wrapper(
+    tree: Path, writable: Sequence[Path] = (), files: dict[str, Path] | None = None
+) -> list[str]:
     """A bubblewrap command line that shows the machine read-only and the tree at /testbed."""
     program = bubblewrap()
     if program is None:
@@ -144,8 +146,12 @@ class LocalSandboxes:
                 f"the local sandbox runs the embedded benchmark only, not {foreign[0]}; "
                 "start Docker for real instances"
             )
-        confined = "confined by bubblewrap" if bubblewrap() else "not confined: bubblewrap is missing"
-        return [f"no Docker here: a local sandbox is used ({confined}), for the embedded benchmark only"]
+        confined = (
+            "confined by bubblewrap" if bubblewrap() else "not confined: bubblewrap is missing"
+        )
+        return [
+            f"no Docker here: a local sandbox is used ({confined}), for the embedded benchmark only"
+        ]
 
     @contextlib.contextmanager
     def _planted(self, instance: Instance) -> Iterator[Path]:

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import os
-import tarfile
-import tempfile
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
-from typing import Any
 
 import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
-from docker.utils.socket import frames_iter
 
 from pipeline.contracts import ContainerSite, Site
+from pipeline.docker.container import DockerSandbox
 from pipeline.docker.images import Images, cause_of, short
 from pipeline.domain import Attempt, Cause, Instance, SandboxLimits
 from pipeline.outcomes import InfraError, UserError
-from pipeline.process import Completed, tail
 
-WORKDIR = "/testbed"
-OUTPUT_CAP_BYTES = 256 * 1024 * 1024
 API_SECONDS = 120
 RUN_LABEL = "passone.run"
 TRY_LABEL = "passone.try"
@@ -50,109 +40,6 @@ def connect() -> docker.DockerClient:
             "or try the embedded benchmark, which needs none: passone demo"
         ) from None
     return client
-
-
-@dataclass(slots=True)
-class DockerSandbox:
-    """One running container."""
-
-    container: Any
-    digest: str
-    timed_out: bool = False
-
-    def run(
-        self, command: Sequence[str], *, timeout_seconds: float, output: Path | None = None
-    ) -> Completed:
-        """Run a command in the tree; over time, the whole container is killed.
-
-        Raises:
-            InfraError: the daemon failed, or the container died (then `died` is set).
-        """
-        started = time.monotonic()
-        api = self.container.client.api
-        path = output or Path(tempfile.mkstemp(prefix="passone-")[1])
-        try:
-            created = api.exec_create(self.container.id, list(command), workdir=WORKDIR, user="root")
-            truncated = self._stream(created["Id"], path, timeout_seconds)
-            code = None if self.timed_out else api.exec_inspect(created["Id"])["ExitCode"]
-            if not self.timed_out and (code is None or not self._alive()):
-                raise self._death(code)
-            return Completed(
-                returncode=code,
-                output=tail(path),
-                seconds=time.monotonic() - started,
-                timed_out=self.timed_out,
-                truncated=truncated,
-            )
-        except (DockerException, requests.RequestException, OSError) as error:
-            raise self._broken(error) from error
-        finally:
-            if output is None:
-                path.unlink(missing_ok=True)
-
-    def _stream(self, exec_id: str, path: Path, timeout_seconds: float) -> bool:
-        """Copy output into a file until the command ends; whether the cap cut it."""
-        stream = self.container.client.api.exec_start(exec_id, socket=True)
-        raw = getattr(stream, "_sock", stream)
-        raw.settimeout(None)
-
-        def expire() -> None:
-            self.timed_out = True
-            with contextlib.suppress(DockerException, requests.RequestException):
-                self.container.kill()
-            # A daemon that hangs must not hold us: the socket goes too.
-            with contextlib.suppress(OSError):
-                raw.shutdown(2)
-
-        timer = threading.Timer(timeout_seconds, expire)
-        timer.daemon = True
-        timer.start()
-        written = 0
-        try:
-            with path.open("wb") as file:
-                for _, chunk in frames_iter(stream, tty=False):
-                    room = OUTPUT_CAP_BYTES - written
-                    file.write(chunk[: max(room, 0)])
-                    written += len(chunk)
-        finally:
-            timer.cancel()
-            stream.close()
-        return written > OUTPUT_CAP_BYTES
-
-    def _alive(self) -> bool:
-        self.container.reload()
-        return bool(self.container.attrs["State"]["Running"])
-
-    def _death(self, code: int | None) -> InfraError:
-        try:
-            state = self.container.client.api.inspect_container(self.container.id)["State"]
-            how = f"exit code {state['ExitCode']}" + (", out of memory" if state["OOMKilled"] else "")
-        except NotFound:
-            how = "removed by somebody else"
-        return InfraError(Cause.SANDBOX, f"the container died: {how}", died=True)
-
-    def _broken(self, error: Exception) -> InfraError:
-        cause = cause_of(error, Cause.SANDBOX)
-        if isinstance(error, NotFound) or (isinstance(error, APIError) and error.status_code == 409):
-            return InfraError(cause, f"the container died: {short(error)}", died=True)
-        return InfraError(cause, f"Docker failed: {short(error)}")
-
-    def put(self, content: bytes, target: str) -> None:
-        """Write a file into the container.
-
-        Raises:
-            InfraError: the daemon failed or there is no room.
-        """
-        path = PurePosixPath(target)
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as tar:
-            info = tarfile.TarInfo(path.name)
-            info.size, info.mode, info.mtime = len(content), 0o644, int(time.time())
-            tar.addfile(info, io.BytesIO(content))
-        try:
-            self.container.put_archive(str(path.parent), buffer.getvalue())
-        except (DockerException, requests.RequestException) as error:
-            raise self._broken(error) from error
 
 
 @dataclass(slots=True)
@@ -236,7 +123,9 @@ class DockerSandboxes:
                 entrypoint=["tail", "-f", "/dev/null"],
                 user="root",
                 labels=self._labels(instance.id),
-                mem_limit=f"{round(self.limits.memory_gb * 1024)}m" if self.limits.memory_gb else None,
+                mem_limit=f"{round(self.limits.memory_gb * 1024)}m"
+                if self.limits.memory_gb
+                else None,
                 pids_limit=self.limits.pids or None,
                 network_disabled=self.limits.network == "off",
             )
@@ -273,16 +162,18 @@ class DockerSandboxes:
             return ""
         label = f"{TRY_LABEL}={site.labels[TRY_LABEL]}"
         try:
+            # The API counts whole seconds here; each event knows its nanosecond.
             events = self.client.api.events(
-                since=f"{since:.6f}",
-                until=f"{until:.6f}",
+                since=int(since),
+                until=int(until) + 1,
                 filters={"label": label, "event": ["die", "oom"]},
                 decode=True,
             )
             for event in events:
-                code = event["Actor"]["Attributes"].get("exitCode", "")
-                word = "ran out of memory" if event["Action"] == "oom" else f"died ({code})"
-                return f"the agent's container {word} while it worked"
+                if event["timeNano"] / 1e9 < until:
+                    code = event["Actor"]["Attributes"].get("exitCode", "")
+                    word = "ran out of memory" if event["Action"] == "oom" else f"died ({code})"
+                    return f"the agent's container {word} while it worked"
         except (DockerException, requests.RequestException) as error:
             raise InfraError(Cause.SANDBOX, f"Docker failed: {short(error)}") from error
         return ""

@@ -38,7 +38,7 @@ class Lane:
     backoff_seconds: float = 1.0
     cost_limit_usd: float = 0.0
     """0: none. Holds only where the endpoint reports what a request cost."""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     ending: Ending = None
     waited_seconds: float = 0.0
     seen: list[Any] = field(default_factory=list)
@@ -79,7 +79,9 @@ class Lane:
             reading = read(reply, self.source.where)
         except httpx.HTTPError as error:
             text = f"{self.source.where}: {type(error).__name__}: {error}"
-            reading = infra(Cause.ENDPOINT, text, retry=not isinstance(error, httpx.UnsupportedProtocol))
+            reading = infra(
+                Cause.ENDPOINT, text, retry=not isinstance(error, httpx.UnsupportedProtocol)
+            )
             reply = refusal(502, text)
         self.record(body, reply, reading, time.monotonic() - started)
         return reply, reading

@@ -20,7 +20,9 @@ CONTEXT = re.compile(
     r"|reduce the length of",
     re.IGNORECASE,
 )
-REFUSAL = re.compile(r"content_policy|content_filter|content management policy|safety", re.IGNORECASE)
+REFUSAL = re.compile(
+    r"content_policy|content_filter|content management policy|safety", re.IGNORECASE
+)
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 Ending: TypeAlias = Stop | Fault | None
 
@@ -83,9 +85,13 @@ def read_error(status: int, error: str, where: str) -> Reading:
         return Reading(Stop.REFUSED)
     detail = f"{where} answered {status}: {error}"
     if status in (401, 403):
-        return infra(Cause.CREDENTIALS, f"{detail} (is the key right, and meant for this endpoint?)")
+        return infra(
+            Cause.CREDENTIALS, f"{detail} (is the key right, and meant for this endpoint?)"
+        )
     if status == 404:
-        return infra(Cause.ENDPOINT, f"{detail} (check model.base_url, with and without /v1, and model.name)")
+        return infra(
+            Cause.ENDPOINT, f"{detail} (check model.base_url, with and without /v1, and model.name)"
+        )
     if status == 413:
         return Reading(Stop.CONTEXT_LIMIT)
     quota = "insufficient_quota" in error

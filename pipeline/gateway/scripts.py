@@ -70,7 +70,11 @@ class Script:
     def answer(self, request: Mapping[str, Any], tokens: int) -> Reply:
         position = sum(1 for message in request["messages"] if message["role"] == "assistant")
         fault, window = self.body.fault, self.body.context_window
-        if fault and fault.at == position and (fault.tries == "all" or self.try_number in fault.tries):
+        if (
+            fault
+            and fault.at == position
+            and (fault.tries == "all" or self.try_number in fault.tries)
+        ):
             return _error(fault.status, "scripted fault", "scripted")
         if window and tokens > window:
             text = f"This model's maximum context length is {window} tokens (scripted)."

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -26,6 +27,15 @@ START_SECONDS = 30.0
 
 def response(reply: Reply) -> Response:
     return Response(reply.content, reply.status, media_type="application/json")
+
+
+def parsed(body: bytes) -> dict[str, Any]:
+    """A request's JSON object; empty where it is none."""
+    try:
+        tree = json.loads(body)
+    except ValueError:
+        return {}
+    return tree if isinstance(tree, dict) else {}
 
 
 class Gateway:
@@ -101,14 +111,13 @@ class Gateway:
         if lane is None:
             return response(refusal(404, "no such lane: this try is over (passone)"))
         body = await request.body()
-        try:
-            asked = json.loads(body)
-            if not isinstance(asked["messages"], list):
-                raise TypeError
-        except (ValueError, KeyError, TypeError):
+        asked = parsed(body)
+        if not isinstance(asked.get("messages"), list):
             return response(refusal(400, "expected a JSON object with messages (passone)"))
         if asked.get("stream"):
-            return response(refusal(400, "streaming is not passed on yet; set stream to false (passone)"))
+            return response(
+                refusal(400, "streaming is not passed on yet; set stream to false (passone)")
+            )
         return response(await lane.exchange(body))
 
     async def _models(self, request: Request) -> Response:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import httpx
 
+from pipeline.config import ModelRecipe
 from pipeline.gateway.replies import Reply
+from pipeline.outcomes import UserError
 
+PLACEHOLDER = re.compile(
+    r"your[_-]|\byour\b|changeme|change_me|placeholder|<.*>|^x{3,}$|^sk-x+$|^\.\.\.$", re.IGNORECASE
+)
 REDACTED = "[redacted by passone]"
 
 
@@ -53,3 +61,57 @@ class Upstream:
     async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
+
+
+def read_key(variable: str, environ: Mapping[str, str] | None = None) -> str:
+    """The API key in a named variable, checked; the caller must not keep it in any record.
+
+    Raises:
+        UserError: missing, a placeholder, or shaped as no key can be; the message
+            names the variable and never holds the value.
+    """
+    key = (os.environ if environ is None else environ).get(variable, "").strip()
+    if not key:
+        raise UserError(
+            f"{variable} is not set or empty; export {variable}=<your key> and run again"
+        )
+    problem = ""
+    if PLACEHOLDER.search(key):
+        problem = "still holds a placeholder"
+    elif key[0] in "\"'" or key[-1] in "\"'":
+        problem = "is wrapped in quotes"
+    elif key.lower().startswith("bearer"):
+        problem = "starts with 'Bearer'; only the key itself belongs there"
+    elif not key.isascii():
+        problem = "has a character outside ASCII (pasted from a web page?)"
+    elif any(character.isspace() or not character.isprintable() for character in key):
+        problem = "has white space inside it"
+    if problem:
+        raise UserError(f"{variable} {problem}; set it to the bare key and run again")
+    return key
+
+
+def check_endpoint(model: ModelRecipe) -> str:
+    """The base URL, checked and without its trailing slashes.
+
+    Raises:
+        UserError: missing, a placeholder, or no http(s) URL; a placeholder model name.
+    """
+    if PLACEHOLDER.search(model.name) or model.name in ("", "none", "openai/"):
+        raise UserError(
+            f"model.name is {model.name!r}: write the id your endpoint serves, "
+            "for example --set model.name=openai/my-model"
+        )
+    url = model.base_url.strip().rstrip("/")
+    url = url.removesuffix("/chat/completions").rstrip("/")
+    if not url or "…" in url or PLACEHOLDER.search(url):
+        raise UserError(
+            f"model.base_url is {model.base_url!r}: write your endpoint's address, "
+            "for example --set model.base_url=https://host/v1"
+        )
+    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
+        raise UserError(
+            f"model.base_url is {model.base_url!r}: expected http(s)://host[:port][/path] "
+            "without white space or credentials"
+        )
+    return url
