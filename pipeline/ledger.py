@@ -6,6 +6,8 @@ at any moment is continued by simply running again.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -216,9 +218,19 @@ class Ledger:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return str(row[0]) if row else None
 
+    @contextlib.contextmanager
+    def _commit(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with self._db:
+                yield self._db
+        except sqlite3.OperationalError as error:
+            raise UserError(
+                f"{self.path}: {error}; free some space and run again, all finished work is kept"
+            ) from None
+
     def write_meta(self, key: str, value: str) -> None:
-        with self._db:
-            self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        with self._commit() as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def append(self, kind: Kind, attempt: Attempt, try_number: int, value: Value) -> Row:
         """Commit one row: from here on, the try is over.
@@ -227,18 +239,14 @@ class Ledger:
             UserError: the disk is full or the file is gone; nothing else is lost.
         """
         name = type(value).__name__
-        body = TYPES[name].dump_json(value).decode()
-        try:
-            with self._db:
-                cursor = self._db.execute(
-                    "INSERT INTO rows (kind, instance, attempt, try, type, body)"
-                    " VALUES (?, ?, ?, ?, ?, ?)",
-                    (kind.value, attempt.instance_id, attempt.number, try_number, name, body),
-                )
-        except sqlite3.OperationalError as error:
-            raise UserError(
-                f"{self.path}: {error}; free some space and run again, all finished work is kept"
-            ) from None
+        # Not pydantic's own JSON: it refuses the bytes of a patch that are not UTF-8.
+        body = json.dumps(TYPES[name].dump_python(value, mode="json"))
+        with self._commit() as db:
+            cursor = db.execute(
+                "INSERT INTO rows (kind, instance, attempt, try, type, body)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (kind.value, attempt.instance_id, attempt.number, try_number, name, body),
+            )
         assert cursor.lastrowid is not None
         return Row(
             seq=cursor.lastrowid, kind=kind, attempt=attempt, try_number=try_number, value=value
@@ -260,7 +268,7 @@ class Ledger:
                     kind=Kind(kind),
                     attempt=Attempt(instance, number),
                     try_number=try_number,
-                    value=TYPES[name].validate_json(body),
+                    value=TYPES[name].validate_python(json.loads(body)),
                 )
         except (sqlite3.Error, KeyError, ValueError) as error:
             raise UserError(f"{self.path}: is no ledger of this version: {error}") from None

@@ -222,10 +222,11 @@ def kept_control_settles(basis: Rollout | Verdict | Fault | None) -> bool:
     """
     if isinstance(basis, Fault):
         return not basis.died
-    if not isinstance(basis, Verdict) or basis.finding is Finding.RESOLVED:
+    if not isinstance(basis, Verdict):
         return True
     tally = basis.pass_to_pass
-    return tally.total > 0 and tally.passed == tally.total
+    whole = tally.total > 0 and tally.passed == tally.total
+    return whole or (basis.finding is Finding.RESOLVED and not basis.evidence.tampered)
 
 
 class Ballot(StrEnum):

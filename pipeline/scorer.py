@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 
 from pipeline.contracts import Scorer
@@ -42,7 +42,11 @@ class Scoring:
 
     def kept_gold(self, instance_id: str, digest: str) -> Verdict | None:
         """A pass of an earlier run, in exactly this image."""
-        return self.store.find(self.instances[instance_id], digest)
+        verdict = self.store.find(self.instances[instance_id], digest)
+        if verdict is None:
+            return None
+        evidence = replace(verdict.evidence, reasons=("kept from an earlier scoring",))
+        return replace(verdict, evidence=evidence)
 
     def _gold_of(self, instance_id: str) -> Submission:
         return self.gold_patch(self.instances[instance_id])

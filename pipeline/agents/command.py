@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.agents.miniswe import DUMMY_KEY, GRACE_SECONDS, NO_LIMIT_SECONDS, child_environment
+from pipeline.agents.driving import DUMMY_KEY, GRACE_SECONDS, NO_LIMIT_SECONDS, child_environment
 from pipeline.contracts import Assignment, ContainerSite, LocalSite
 from pipeline.domain import Cause, Departure, Patch, Step, Stop
 from pipeline.outcomes import UserError

@@ -15,16 +15,34 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline.agents.driving import (
+    DUMMY_KEY,
+    GRACE_SECONDS,
+    NO_LIMIT_SECONDS,
+    child_environment,
+    extra_arguments,
+    leaves,
+    refuse_reserved,
+)
 from pipeline.contracts import Assignment, ContainerSite, LocalSite
 from pipeline.domain import Cause, Departure, Patch, Step, Stop
 from pipeline.outcomes import InfraError, UserError
 from pipeline.process import Completed, run
 
-DUMMY_KEY = "passone-gateway"
-GRACE_SECONDS = 120
-NO_LIMIT_SECONDS = 7 * 24 * 3600
 CONTAINER_SECONDS_OVER = 600
+RUN_ARGS = "environment.run_args"
 TRAJECTORY = "trajectory.traj.json"
+
+RESERVED = {
+    "model.model_name": "model.name",
+    "model.model_kwargs.api_base": "model.base_url",
+    "model.model_kwargs.api_key": "model.key_variable",
+    "model.model_kwargs.temperature": "sampling.temperature",
+    "model.model_kwargs.top_p": "sampling.top_p",
+    "agent.step_limit": "limits.steps",
+    "agent.cost_limit": "limits.cost_usd",
+    "agent.wall_time_limit_seconds": "limits.seconds",
+}
 
 STATUS: dict[str, Stop | Cause] = {
     "Submitted": Stop.SUBMITTED,
@@ -57,25 +75,10 @@ STATUS: dict[str, Stop | Cause] = {
 """Whatever is not here was never seen: Cause.UNKNOWN, loud, and not the model's."""
 
 
-def settings(options: Mapping[str, Any], prefix: str = "") -> list[str]:
+def settings(options: Mapping[str, Any]) -> list[str]:
     """Nested options as mini's `-c a.b=json` arguments."""
-    arguments: list[str] = []
-    for key, value in options.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value:
-            arguments += settings(value, f"{name}.")
-        else:
-            arguments += ["-c", f"{name}={json.dumps(value)}"]
-    return arguments
-
-
-def child_environment(**extra: str) -> dict[str, str]:
-    """Our environment without anybody's keys, and with loopback kept off any proxy."""
-    secret = ("API_KEY", "_TOKEN", "SECRET", "PASSWORD")
-    kept = {k: v for k, v in os.environ.items() if not any(word in k for word in secret)}
-    kept.pop("OPENAI_BASE_URL", None)
-    kept.pop("OPENAI_API_BASE", None)
-    return {**kept, "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost", **extra}
+    pairs = [("-c", f"{name}={json.dumps(value)}") for name, value in leaves(options)]
+    return [part for pair in pairs for part in pair]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,8 @@ class MiniSweAgent:
             raise UserError(
                 "agent 'miniswe': mini-extra is not installed; pip install 'passone[mini]'"
             )
+        refuse_reserved(self.name, self.options, RESERVED)
+        extra_arguments(self.options, RUN_ARGS)
         config = self.options.get("config")
         if config is not None and not Path(str(config)).is_file():
             raise UserError(f"agent 'miniswe': its config file {config} does not exist")
@@ -123,7 +128,11 @@ class MiniSweAgent:
         }
         if isinstance(site, ContainerSite):
             ours["environment"] = {
-                "run_args": ["--rm", *site.docker_arguments],
+                "run_args": [
+                    "--rm",
+                    *extra_arguments(self.options, RUN_ARGS),
+                    *site.docker_arguments,
+                ],
                 "container_timeout": str(
                     (limits.seconds or NO_LIMIT_SECONDS) + CONTAINER_SECONDS_OVER
                 ),

@@ -16,7 +16,15 @@ from typing import Any
 
 import yaml
 
-from pipeline.agents.miniswe import DUMMY_KEY, GRACE_SECONDS, NO_LIMIT_SECONDS, child_environment
+from pipeline.agents.driving import (
+    DUMMY_KEY,
+    GRACE_SECONDS,
+    NO_LIMIT_SECONDS,
+    child_environment,
+    extra_arguments,
+    leaves,
+    refuse_reserved,
+)
 from pipeline.contracts import Assignment, ContainerSite
 from pipeline.domain import Cause, Departure, Patch, Step, Stop
 from pipeline.outcomes import InfraError, UserError
@@ -25,7 +33,20 @@ from pipeline.process import Completed, run
 TRAJECTORY = "trajectory.traj"
 STATUSES = "exit_statuses.yaml"
 OURS = ("program", "checkout", "config")
-REQUERIES = "its own retries are off: the gateway retries, and nobody else"
+RESERVED = {
+    "agent.model.name": "model.name",
+    "agent.model.api_base": "model.base_url",
+    "agent.model.api_key": "model.key_variable",
+    "agent.model.temperature": "sampling.temperature",
+    "agent.model.top_p": "sampling.top_p",
+    "agent.model.per_instance_call_limit": "limits.steps",
+    "agent.model.per_instance_cost_limit": "limits.cost_usd",
+    "agent.model.total_cost_limit": "limits.cost_usd",
+    "output_dir": "name",
+    "num_workers": "execution.agent_workers",
+    "instances.type": "selection",
+    "instances.path": "selection",
+}
 
 STATUS: dict[str, Stop | Cause] = {
     "submitted": Stop.SUBMITTED,
@@ -51,6 +72,7 @@ STATUS: dict[str, Stop | Cause] = {
 }
 """Whatever is not here was never seen: Cause.UNKNOWN, loud, and not the model's."""
 
+DOCKER_ARGS = "instances.deployment.docker_args"
 AUTOSUBMITTED = re.compile(r"submitted \((.+)\)")
 
 
@@ -60,16 +82,13 @@ def meaning_of(status: str) -> Stop | Cause:
     return STATUS.get(match[1] if match else status, Cause.UNKNOWN)
 
 
-def settings(options: Mapping[str, Any], prefix: str = "--") -> list[str]:
+def settings(options: Mapping[str, Any]) -> list[str]:
     """Nested options as SWE-agent's `--a.b=value` arguments."""
-    arguments: list[str] = []
-    for key, value in options.items():
-        if isinstance(value, Mapping) and value:
-            arguments += settings(value, f"{prefix}{key}.")
-        else:
-            text = value if isinstance(value, str) else json.dumps(value)
-            arguments.append(f"{prefix}{key}={text}")
-    return arguments
+    return [
+        f"--{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in leaves(options)
+        if name.partition(".")[0] not in OURS
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +115,8 @@ class SweAgent:
                 "repository with `pip install -e .`, then name the program: "
                 "--set agent.options.program=/path/to/venv/bin/sweagent"
             )
+        refuse_reserved(self.name, self.options, RESERVED)
+        extra_arguments(self.options, DOCKER_ARGS)
         for option in ("checkout", "config"):
             path = self.options.get(option)
             if path is not None and not Path(str(path)).exists():
@@ -108,11 +129,12 @@ class SweAgent:
         endpoint, site = assignment.endpoint, assignment.site
         if not isinstance(site, ContainerSite):
             raise InfraError(Cause.SANDBOX, "SWE-agent works in containers only; start Docker")
+        arguments = [*extra_arguments(self.options, DOCKER_ARGS), *site.docker_arguments]
         ours: dict[str, Any] = {
             "instances": {
                 "type": "file",
                 "path": str(assignment.workdir / "instances.json"),
-                "deployment": {"type": "docker", "docker_args": site.docker_arguments},
+                "deployment": {"type": "docker", "docker_args": arguments},
             },
             "agent": {
                 "model": {
@@ -126,6 +148,7 @@ class SweAgent:
                     "per_instance_cost_limit": 0,
                     "total_cost_limit": 0,
                     "per_instance_call_limit": assignment.limits.steps,
+                    # The gateway retries, and nobody else.
                     "retry": {"retries": 1},
                     "completion_kwargs": '{"max_retries": 0, "timeout": 3600}',
                 }
@@ -135,13 +158,15 @@ class SweAgent:
             "progress_bar": False,
         }
         config = self.options.get("config")
-        extra = {k: v for k, v in self.options.items() if k not in OURS}
+        extra = settings(self.options)
+        # Given twice, a list would be joined; ours holds the user's already.
+        extra = [part for part in extra if not part.startswith(f"--{DOCKER_ARGS}=")]
         assert self.program is not None
         return [
             *(self.program, "run-batch"),
             *(("--config", str(config)) if config else ()),
+            *extra,
             *settings(ours),
-            *settings(extra),
         ]
 
     def solve(self, assignment: Assignment) -> Departure:

@@ -100,6 +100,7 @@ def _from_json(path: Path) -> list[dict[str, Any]]:
 def _from_disk(path: Path, split: str) -> list[dict[str, Any]]:
     import datasets
 
+    datasets.disable_progress_bars()
     try:
         if path.suffix == ".parquet":
             with tempfile.TemporaryDirectory(prefix="passone-") as cache:

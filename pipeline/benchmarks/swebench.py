@@ -107,7 +107,9 @@ class SwebenchScorer:
         spec = make_test_spec(dict(instance.row))
         (workdir / "eval.sh").write_text(spec.eval_script, encoding="utf-8")
         with self.sandboxes.open(instance) as sandbox:
-            if submission is not None and not self._apply(sandbox, submission, workdir):
+            # The empty control's patch changes nothing: the tests run on the tree as it is.
+            patch = Patch.of(submission.diff) if submission else None
+            if patch is not None and not self._apply(sandbox, patch, workdir):
                 return Verdict(
                     finding=Finding.PATCH_REJECTED,
                     grader=self.grader,

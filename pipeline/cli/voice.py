@@ -65,10 +65,11 @@ class Voice:
         self.total = len(grid)
         self.settled = {attempt for attempt in grid if book.entry(attempt).over}
         before = f", {len(self.settled)} done before" if self.settled else ""
-        model = "scripted replies (no model is measured)" if plan.replies else plan.model
+        model = "" if plan.model == "none" else f", {plan.model}"
+        model = ", scripted replies (no model is measured)" if plan.replies else model
         self.say(
             f"{plan.name}: {len(plan.selection.ids)} instances × {plan.attempts}, "
-            f"agent {plan.agent}, {model}, plan {plan.digest}{before}"
+            f"agent {plan.agent}{model}, plan {plan.digest}{before}"
         )
         if self.err.is_terminal and not self.quiet:
             self.progress = Progress(
@@ -132,7 +133,8 @@ def describe(row: Row) -> str:
     if isinstance(value, Verdict):
         f2p, p2p = value.fail_to_pass, value.pass_to_pass
         counts = f" (fail to pass {f2p.passed}/{f2p.total}, pass to pass {p2p.passed}/{p2p.total})"
-        return f"{name} {value.finding}{counts if f2p.total else ''}, {value.seconds:.0f} s"
+        how = ", ".join((f"{value.seconds:.0f} s", *value.evidence.reasons))
+        return f"{name} {value.finding}{counts if f2p.total else ''}, {how}"
     assert isinstance(value, Settlement)
     colour = COLOURS[value.blame]
     cause = f" ({value.cause})" if value.cause else ""

@@ -15,15 +15,16 @@ from typing import Any, TypeAlias
 from pipeline.domain import Cause, Fault, Stop, Usage
 
 CONTEXT = re.compile(
-    r"context_length_exceeded|context[ _]length|context[ _]window|maximum context"
-    r"|prompt is too long|input is too long|too many (input )?tokens|max_model_len"
-    r"|reduce the length of",
+    r"context[ _](length|window|size)|maximum context|maximum prompt length"
+    r"|(prompt|input) is too long|too many (input )?tokens|max_model_len|model token limit"
+    r"|maximum number of tokens allowed|reduce the length of",
     re.IGNORECASE,
 )
 REFUSAL = re.compile(
     r"content_policy|content_filter|content management policy|safety", re.IGNORECASE
 )
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+MOST_CHARACTERS = 2000
 Ending: TypeAlias = Stop | Fault | None
 
 
@@ -62,28 +63,44 @@ def excerpt(content: bytes) -> str:
     return " ".join(content[:300].decode(errors="replace").split())
 
 
+def words_of(body: object, text: str) -> str:
+    """What an error says of itself; not the request, which some servers echo beside it."""
+    if not isinstance(body, dict):
+        return text
+    error = body.get("error", body)
+    if not isinstance(error, dict):
+        return str(error)[:MOST_CHARACTERS]
+    said = (error.get(part) for part in ("code", "type", "message", "detail"))
+    return " ".join(part for part in said if isinstance(part, str))[:MOST_CHARACTERS]
+
+
+def count(tree: object, name: str) -> int:
+    value = tree.get(name) if isinstance(tree, Mapping) else None
+    return int(value) if isinstance(value, int | float) else 0
+
+
 def usage_of(body: Mapping[str, Any]) -> Usage:
-    """Tokens and cost as the server reported them."""
+    """Tokens and cost as the server reported them; what is no number counts as not reported."""
     usage = body.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
-    details = usage.get("prompt_tokens_details") or {}
     cost = usage.get("cost")
     return Usage(
         requests=1,
-        input_tokens=int(usage.get("prompt_tokens") or 0),
-        cached_tokens=int(details.get("cached_tokens") or 0),
-        output_tokens=int(usage.get("completion_tokens") or 0),
+        input_tokens=count(usage, "prompt_tokens"),
+        cached_tokens=count(usage.get("prompt_tokens_details"), "cached_tokens"),
+        output_tokens=count(usage, "completion_tokens"),
         cost_usd=float(cost) if isinstance(cost, int | float) else None,
     )
 
 
-def read_error(status: int, error: str, where: str) -> Reading:
+def read_error(status: int, body: object, text: str, where: str) -> Reading:
     """An answer that says what went wrong."""
-    if status in (400, 413, 422, 200) and CONTEXT.search(error):
+    words = words_of(body, text)
+    if status in (400, 413, 422, 200) and CONTEXT.search(words):
         return Reading(Stop.CONTEXT_LIMIT)
-    if status in (400, 403, 200) and REFUSAL.search(error):
+    if status in (400, 403, 200) and REFUSAL.search(words):
         return Reading(Stop.REFUSED)
-    detail = f"{where} answered {status}: {error}"
+    detail = f"{where} answered {status}: {text}"
     if status in (401, 403):
         return infra(
             Cause.CREDENTIALS, f"{detail} (is the key right, and meant for this endpoint?)"
@@ -94,7 +111,7 @@ def read_error(status: int, error: str, where: str) -> Reading:
         )
     if status == 413:
         return Reading(Stop.CONTEXT_LIMIT)
-    quota = "insufficient_quota" in error
+    quota = "insufficient_quota" in words
     return infra(Cause.ENDPOINT, detail, retry=status in TRANSIENT and not quota)
 
 
@@ -105,7 +122,7 @@ def read(reply: Reply, where: str) -> Reading:
     except ValueError:
         body = None
     if reply.status >= 400:
-        return read_error(reply.status, excerpt(reply.content), where)
+        return read_error(reply.status, body, excerpt(reply.content), where)
     if not isinstance(body, dict):
         return infra(
             Cause.ENDPOINT,
@@ -114,7 +131,7 @@ def read(reply: Reply, where: str) -> Reading:
             retry=True,
         )
     if body.get("error"):
-        return read_error(200, json.dumps(body["error"])[:300], where)
+        return read_error(200, body, json.dumps(body["error"])[:300], where)
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices:
         return infra(Cause.ENDPOINT, f"{where} answered 200 without choices", retry=True)

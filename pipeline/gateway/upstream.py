@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -14,7 +15,7 @@ from pipeline.gateway.replies import Reply
 from pipeline.outcomes import UserError
 
 PLACEHOLDER = re.compile(
-    r"your[_-]|\byour\b|changeme|change_me|placeholder|<.*>|^x{3,}$|^sk-x+$|^\.\.\.$", re.IGNORECASE
+    r"your[_-]|\byour\b|changeme|change_me|placeholder|<.*>|^x{3,}$|^sk-x+$|\.{3}$", re.IGNORECASE
 )
 REDACTED = "[redacted by passone]"
 
@@ -91,6 +92,16 @@ def read_key(variable: str, environ: Mapping[str, str] | None = None) -> str:
     return key
 
 
+def is_plain(url: str) -> bool:
+    """Whether this is http(s)://host[:port][/path], and nothing more."""
+    try:
+        # A port that is none is found only when it is asked for.
+        port_fits = urlsplit(url).port != 0
+    except ValueError:
+        return False
+    return port_fits and re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", url) is not None
+
+
 def check_endpoint(model: ModelRecipe) -> str:
     """The base URL, checked and without its trailing slashes.
 
@@ -109,9 +120,9 @@ def check_endpoint(model: ModelRecipe) -> str:
             f"model.base_url is {model.base_url!r}: write your endpoint's address, "
             "for example --set model.base_url=https://host/v1"
         )
-    if not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", url):
+    if not is_plain(url):
         raise UserError(
             f"model.base_url is {model.base_url!r}: expected http(s)://host[:port][/path] "
-            "without white space or credentials"
+            "without white space, credentials or a query"
         )
     return url
