@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -198,7 +199,11 @@ class Ledger:
         self.path = path
         try:
             if read_only:
-                self._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+                # Where we may not write, SQLite cannot make the files that it shares with a
+                # writer; without a log there is none, and it need not.
+                alone = not os.access(path.parent, os.W_OK) and not Path(f"{path}-wal").exists()
+                mode = "ro&immutable=1" if alone else "ro"
+                self._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True)
             else:
                 self._db = sqlite3.connect(path)
                 self._db.execute("PRAGMA journal_mode=WAL")

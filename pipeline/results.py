@@ -98,6 +98,11 @@ class Results:
     def usage(self) -> Usage:
         return sum((row.usage for row in self.rows), Usage())
 
+    @property
+    def unknown_exits(self) -> int:
+        """Imported submissions of which nobody recorded how their agent left."""
+        return sum(row.unknown_exit for row in self.rows)
+
     def pass_at_1(self) -> dict[str, Any]:
         """The four readings, and 95 % intervals of two of them. Source: DESIGN, section 3."""
         groups = [self.at(id_) for id_ in self.ids]
@@ -157,7 +162,6 @@ class Results:
             "pending": outcomes["pending"],
             "blame": {blame.value: blames[blame] for blame in Blame},
             "causes": dict(sorted(Counter(row.cause for row in self.rows if row.cause).items())),
-            "unknown_exits": sum(row.unknown_exit for row in self.rows),
             "pass_at_1": self.pass_at_1(),
             "majority": self.majority(),
             "usage": {

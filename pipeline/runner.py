@@ -44,7 +44,7 @@ class Runner:
         try:
             if workdir is not None and not self.cancelled.is_set():
                 self._file(workdir, attempt, try_number, value)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             return fault_of(error, spent=spent, seconds=time.monotonic() - started)
         return value
 
@@ -97,10 +97,14 @@ class Runner:
         """Put the artefacts where a reader looks for them."""
         lines = [json.dumps(asdict(step), ensure_ascii=False) for step in self.agent.steps(workdir)]
         if lines:
-            (workdir / "steps.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            # A model may write half a surrogate pair.
+            (workdir / "steps.jsonl").write_text(
+                "\n".join(lines) + "\n", encoding="utf-8", errors="replace"
+            )
         if isinstance(value, Rollout) and isinstance(value.submission, Patch):
             diff = value.submission.diff.encode("utf-8", "surrogateescape")
             (workdir / "patch.diff").write_bytes(diff)
         if isinstance(value, Fault):
-            (workdir / "fault.txt").write_text(f"{value.cause}: {value.detail}\n", encoding="utf-8")
+            text = f"{value.cause}: {value.detail}\n"
+            (workdir / "fault.txt").write_text(text, encoding="utf-8", errors="replace")
         install(workdir, self.run.attempt(attempt, number))

@@ -211,7 +211,7 @@ class Schedule:
         """Queue the next stage of an attempt, or let it rest."""
         entry = self.book.entry(attempt)
         rollout = entry.rollout
-        if entry.over:
+        if entry.over and not self.book.doubted(attempt):
             self.rest(attempt)
         elif rollout is None or isinstance(rollout, Fault):
             self.push(Kind.ROLLOUT, attempt)

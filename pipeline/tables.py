@@ -152,7 +152,7 @@ def render(records: Sequence[Record], kind: Format) -> bytes:
         return frame.to_csv(index=False, lineterminator="\n").encode()
     if kind is Format.PARQUET:
         buffer = io.BytesIO()
-        mixed = frame.select_dtypes("object").columns
+        mixed = [name for name in frame.columns if frame[name].dtype == object]
         frame.astype(dict.fromkeys(mixed, "string")).to_parquet(buffer, index=False)
         return buffer.getvalue()
     style = "github" if kind is Format.MD else "latex_booktabs"
@@ -220,9 +220,9 @@ def headline(results: Results) -> list[str]:
     )
     imported = not results.plan["has_control"]
     lines.append(f"{controls_line(summary, imported=imported)} · grader {summary['grader']}")
-    if summary["unknown_exits"]:
+    if results.unknown_exits:
         lines.append(
-            f"{summary['unknown_exits']} submissions of unknown exit: something may have broken "
+            f"{results.unknown_exits} submissions of unknown exit: something may have broken "
             "and left them empty or half done; 'at most' counts the empty ones as resolved"
         )
     return lines

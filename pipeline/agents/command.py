@@ -51,7 +51,13 @@ class CommandAgent:
         if unknown:
             raise UserError(f"agent 'command': unknown option {unknown[0]!r}; known: argv")
         for part in argv:
-            for _, name, _, _ in string.Formatter().parse(part):
+            try:
+                names = [name for _, name, _, _ in string.Formatter().parse(part)]
+            except ValueError as error:
+                raise UserError(
+                    f"agent 'command': {part!r} in argv: {error}; write {{{{ and }}}} for braces"
+                ) from None
+            for name in names:
                 if name is not None and name not in FIELDS:
                     raise UserError(
                         f"agent 'command': unknown field {{{name}}} in argv; "

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from pipeline.outcomes import UserError
 
@@ -57,7 +60,17 @@ def refuse_reserved(agent: str, options: Mapping[str, Any], reserved: Mapping[st
 def child_environment(**extra: str) -> dict[str, str]:
     """Our environment without anybody's keys, and with loopback kept off any proxy."""
     secret = ("API_KEY", "_TOKEN", "SECRET", "PASSWORD")
-    kept = {k: v for k, v in os.environ.items() if not any(word in k for word in secret)}
+    kept = {k: v for k, v in os.environ.items() if not any(word in k.upper() for word in secret)}
     kept.pop("OPENAI_BASE_URL", None)
     kept.pop("OPENAI_API_BASE", None)
     return {**kept, "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost", **extra}
+
+
+def status_in(statuses: Path, instance_id: str) -> str:
+    """The status that only an agent's YAML holds: of an instance that broke before it began."""
+    try:
+        groups = yaml.safe_load(statuses.read_text(encoding="utf-8"))["instances_by_exit_status"]
+        found = [str(status) for status, ids in groups.items() if instance_id in ids]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, yaml.YAMLError):
+        return ""
+    return found[0] if found else ""

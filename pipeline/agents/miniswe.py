@@ -23,6 +23,7 @@ from pipeline.agents.driving import (
     extra_arguments,
     leaves,
     refuse_reserved,
+    status_in,
 )
 from pipeline.contracts import Assignment, ContainerSite, LocalSite
 from pipeline.domain import Cause, Departure, Patch, Step, Stop
@@ -32,6 +33,7 @@ from pipeline.process import Completed, run
 CONTAINER_SECONDS_OVER = 600
 RUN_ARGS = "environment.run_args"
 TRAJECTORY = "trajectory.traj.json"
+STATUSES = "exit_statuses.yaml"
 
 RESERVED = {
     "model.model_name": "model.name",
@@ -176,6 +178,8 @@ class MiniSweAgent:
         found = workdir / "out" / instance.id / f"{instance.id}.traj.json"
         if found.exists():
             found.replace(workdir / TRAJECTORY)
+        for statuses in (workdir / "out").glob("exit_statuses_*.yaml"):
+            statuses.replace(workdir / STATUSES)
         for leftover in ("dataset", "out", "home", "cache"):
             shutil.rmtree(workdir / leftover, ignore_errors=True)
         return read(workdir / TRAJECTORY, instance.id, done)
@@ -221,12 +225,21 @@ def read(trajectory: Path, instance_id: str, done: Completed | None = None) -> D
             meaning=Stop.TIME_LIMIT,
             steps=len(read_steps(trajectory)),
         )
+    early = "" if trajectory.exists() else status_in(trajectory.parent / STATUSES, instance_id)
+    if early:
+        # Its environment never started: an empty patch in preds.json is all that it leaves else.
+        last = done.output.strip()[-600:] if done else ""
+        return Departure(
+            exit_status=early,
+            meaning=STATUS.get(early, Cause.UNKNOWN),
+            detail=f"mini-swe-agent ended with {early} before it began: {last}",
+        )
     try:
         tree = json.loads(trajectory.read_bytes())
         info = tree["info"]
         status, submission = str(info.get("exit_status") or ""), info.get("submission") or ""
         owner = tree.get("instance_id", instance_id)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         last = done.output.strip()[-600:] if done else ""
         text = f"mini-swe-agent left no readable trajectory ({type(error).__name__}): {last}"
         raise InfraError(Cause.AGENT_CRASH, text) from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.agents import miniswe, sweagent
+from pipeline.agents.driving import status_in
 from pipeline.contracts import Assignment
 from pipeline.domain import Cause, Departure, Patch, Step, Stop
 from pipeline.outcomes import InfraError, UserError
@@ -52,7 +53,7 @@ def read_file(path: Path) -> PredictionsFile:
                 f"{path}, {place}: a second prediction for {instance_id}; "
                 "k attempts are k files: passone score run1.jsonl run2.jsonl"
             )
-        patches[instance_id] = patch
+        patches[instance_id] = patch and as_bytes_go(patch)
         models.add(str(item.get("model_name_or_path") or "unknown"))
     if not patches:
         raise UserError(f"{path}: holds no predictions")
@@ -64,10 +65,30 @@ def read_file(path: Path) -> PredictionsFile:
     )
 
 
+def as_bytes_go(patch: str) -> str:
+    """A patch in the form that every writer of bytes takes, half a surrogate pair included."""
+    return patch.encode("utf-8", "surrogatepass").decode("utf-8", "surrogateescape")
+
+
+def whole_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError: a key stands there twice, and JSON would keep one of the two."""
+    tree = dict(pairs)
+    if len(tree) < len(pairs):
+        names = [name for name, _ in pairs]
+        double = next(name for name in names if names.count(name) > 1)
+        raise DoubledKeyError(double)
+    return tree
+
+
+class DoubledKeyError(ValueError):
+    """Of a JSON object."""
+
+
 def _items(path: Path, text: str) -> list[tuple[str, Any]]:
     if path.suffix == ".jsonl":
         items = []
-        for number, line in enumerate(text.splitlines(), 1):
+        # Not splitlines(): JSON may hold U+2028 and its like as they are.
+        for number, line in enumerate(text.split("\n"), 1):
             if not line.strip():
                 continue
             try:
@@ -78,7 +99,12 @@ def _items(path: Path, text: str) -> list[tuple[str, Any]]:
                 ) from None
         return items
     try:
-        tree = json.loads(text)
+        tree = json.loads(text, object_pairs_hook=whole_object)
+    except DoubledKeyError as error:
+        raise UserError(
+            f"{path}: a second prediction for {error}, or a key twice; "
+            "k attempts are k files: passone score run1.json run2.json"
+        ) from None
     except ValueError as error:
         raise UserError(f"{path}: not JSON ({error}); is it cut off?") from None
     if isinstance(tree, Mapping):
@@ -149,6 +175,15 @@ class PredictionsAgent:
             found = sorted(root.rglob(pattern))
             if found:
                 return read(found[0], instance_id)
+        # What broke before it began leaves no trajectory, only its status.
+        for pattern, table in (
+            ("exit_statuses_*.yaml", miniswe.STATUS),
+            ("run_batch_exit_statuses.yaml", sweagent.STATUS),
+        ):
+            for statuses in sorted(root.rglob(pattern), reverse=True):
+                status = status_in(statuses, instance_id)
+                if status:
+                    return Departure(exit_status=status, meaning=table.get(status, Cause.UNKNOWN))
         return None
 
     def steps(self, workdir: Path) -> Sequence[Step]:

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pipeline.agents.driving import (
     DUMMY_KEY,
     GRACE_SECONDS,
@@ -24,6 +22,7 @@ from pipeline.agents.driving import (
     extra_arguments,
     leaves,
     refuse_reserved,
+    status_in,
 )
 from pipeline.contracts import Assignment, ContainerSite
 from pipeline.domain import Cause, Departure, Patch, Step, Stop
@@ -79,7 +78,8 @@ AUTOSUBMITTED = re.compile(r"submitted \((.+)\)")
 def meaning_of(status: str) -> Stop | Cause:
     """`submitted (exit_cost)` is a limit with a patch; `submitted (exit_error)` is a fault."""
     match = AUTOSUBMITTED.fullmatch(status)
-    return STATUS.get(match[1] if match else status, Cause.UNKNOWN)
+    meaning = STATUS.get(match[1] if match else status, Cause.UNKNOWN)
+    return Cause.UNKNOWN if match and meaning is Stop.SUBMITTED else meaning
 
 
 def settings(options: Mapping[str, Any]) -> list[str]:
@@ -216,15 +216,6 @@ class SweAgent:
         return read_steps(workdir / TRAJECTORY)
 
 
-def _uncaught(statuses: Path, instance_id: str) -> str:
-    """The status that only its YAML holds: an instance that broke before it began."""
-    try:
-        groups = yaml.safe_load(statuses.read_text(encoding="utf-8"))["instances_by_exit_status"]
-        return next(str(status) for status, ids in groups.items() if instance_id in ids)
-    except (OSError, KeyError, TypeError, AttributeError, StopIteration, yaml.YAMLError):
-        return ""
-
-
 def read(trajectory: Path, instance_id: str, done: Completed | None = None) -> Departure:
     """How SWE-agent left, from the files that it wrote.
 
@@ -237,7 +228,7 @@ def read(trajectory: Path, instance_id: str, done: Completed | None = None) -> D
             exit_status="killed by passone: over time", meaning=Stop.TIME_LIMIT, steps=len(steps)
         )
     if not trajectory.exists():
-        status = _uncaught(trajectory.parent / STATUSES, instance_id)
+        status = status_in(trajectory.parent / STATUSES, instance_id)
         last = done.output.strip()[-600:] if done else ""
         if status:
             return Departure(
@@ -247,9 +238,11 @@ def read(trajectory: Path, instance_id: str, done: Completed | None = None) -> D
     try:
         tree = json.loads(trajectory.read_bytes())
         info = tree["info"]
-        status = str(info.get("exit_status") or "")
+        # A container that died under it leaves a trajectory without a status.
+        statuses = trajectory.parent / STATUSES
+        status = str(info.get("exit_status") or status_in(statuses, instance_id))
         turns = tree["trajectory"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         text = f"SWE-agent's trajectory cannot be read: {type(error).__name__}: {error}"
         raise InfraError(Cause.AGENT_CRASH, text) from None
     owner = trajectory.stem if trajectory.name != TRAJECTORY else instance_id

@@ -89,7 +89,8 @@ def _from_json(path: Path) -> list[dict[str, Any]]:
         if path.suffix == ".json":
             rows = json.loads(text)
         else:
-            rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+            # Not splitlines(): JSON may hold U+2028 and its like as they are.
+            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
     except ValueError as error:
         raise UserError(f"dataset {path}: not {path.suffix[1:]}: {error}") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

@@ -6,7 +6,6 @@ import contextlib
 import json
 import platform
 import signal
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -18,11 +17,11 @@ from pipeline.outcomes import Blame, UserError
 
 if TYPE_CHECKING:
     from pipeline.cli.voice import Voice
+    from pipeline.config import Recipe
     from pipeline.contracts import Agent, Sandboxes, Scorer
-    from pipeline.domain import Attempt, Instance
+    from pipeline.domain import Instance
     from pipeline.ledger import Ledger
     from pipeline.plan import RunPlan
-    from pipeline.results import Results
     from pipeline.rundir import RunDir
     from pipeline.runner import Lanes
     from pipeline.schedule import Brake, Stages
@@ -138,9 +137,9 @@ def carry_out(parts: Parts) -> int:
     Raises:
         UserError: refused before anything started, or the ledger could not be written.
     """
+    from pipeline.cli.exports import conclude
     from pipeline.ledger import Ledger
 
-    parts.agent.preflight()
     with parts.run.held(), Ledger(parts.run.ledger) as ledger:
         plan = adopt_plan(parts, ledger)
         for warning in parts.sandboxes.preflight(parts.instances):
@@ -227,54 +226,47 @@ def make_stages(parts: Parts) -> Stages:
     )
 
 
-def conclude(run: RunDir, plan: Mapping[str, Any], ledger: Ledger) -> Results:
-    """Write everything that can be made again from the ledger."""
-    from pipeline import tables
-    from pipeline.results import of_book
-    from pipeline.rundir import write_atomically
+class Desk:
+    """One invocation: a resolved plan, its directory, its brake and its voice."""
 
-    results = of_book(plan, ledger.book())
-    by_attempt, by_instance = tables.by_attempt(results), tables.by_instance(results)
-    summary = json.dumps(results.summary(), indent=2, ensure_ascii=False) + "\n"
-    write_atomically(run.report / "summary.json", summary)
-    for name, records, kind in (
-        ("attempts.csv", by_attempt, tables.Format.CSV),
-        ("instances.csv", by_instance, tables.Format.CSV),
-        ("attempts.parquet", by_attempt, tables.Format.PARQUET),
-        ("instances.parquet", by_instance, tables.Format.PARQUET),
-        ("table.md", by_instance, tables.Format.MD),
-        ("table.tex", by_instance, tables.Format.LATEX),
-    ):
-        write_atomically(run.report / name, tables.render(records, kind))
-    for number in range(1, results.k + 1):
-        write_atomically(run.preds(number), predictions(results, number))
-    return results
+    def __init__(self, recipe: Recipe, plan: RunPlan, logs: Path, *, quiet: bool) -> None:
+        from pipeline.cli.parts import Place
+        from pipeline.cli.voice import Voice
+        from pipeline.rundir import RunDir
+        from pipeline.schedule import Brake
 
+        self.plan = plan
+        self.run = RunDir(logs / plan.name)
+        self.brake = Brake()
+        self.voice = Voice(quiet=quiet)
+        self.place = Place(
+            kind=recipe.sandbox.kind,
+            limits=plan.sandbox,
+            mirrors=recipe.sandbox.mirrors,
+            run=self.run,
+            cancelled=self.brake.hard,
+            say=self.voice.note,
+        )
 
-def predictions(results: Results, number: int) -> str:
-    """Submissions of one attempt number in the official format; what broke is left out."""
-    from pipeline.domain import Attempt, Patch, Rollout
-
-    lines = []
-    for instance_id in results.ids:
-        attempt: Attempt = Attempt(instance_id, number)
-        rollout = results.book.entry(attempt).rollout
-        if isinstance(rollout, Rollout):
-            patch = rollout.submission.diff if isinstance(rollout.submission, Patch) else ""
-            line = {
-                "instance_id": instance_id,
-                "model_name_or_path": results.plan["model"],
-                "model_patch": patch,
-            }
-            lines.append(json.dumps(line))
-    return "".join(f"{line}\n" for line in lines)
-
-
-def run_directory(logs: Path, name: str) -> RunDir:
-    from pipeline.rundir import RunDir
-
-    return RunDir(logs / name)
-
-
-def leave(status: int) -> None:
-    sys.exit(status)
+    def carry_out(
+        self,
+        instances: Sequence[Instance],
+        agent: Agent,
+        sandboxes: Sandboxes,
+        scorer: Scorer,
+        lanes: Lanes,
+    ) -> int:
+        """See `carry_out`."""
+        return carry_out(
+            Parts(
+                plan=self.plan,
+                run=self.run,
+                instances=instances,
+                agent=agent,
+                sandboxes=sandboxes,
+                scorer=scorer,
+                lanes=lanes,
+                brake=self.brake,
+                voice=self.voice,
+            )
+        )

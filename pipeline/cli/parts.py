@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -170,6 +172,8 @@ def make_source(recipe: Recipe) -> Callable[[Attempt, int], Source]:
         return load_scripts(path).for_try
     base_url = check_endpoint(recipe.model)
     upstream = Upstream(base_url, read_key(recipe.model.key_variable))
+    # From here on only the gateway holds it: no child inherits it, whatever its name.
+    del os.environ[recipe.model.key_variable]
     return lambda attempt, number: upstream
 
 
@@ -211,6 +215,19 @@ def make_sandboxes(place: Place, instances: Sequence[Instance]) -> Sandboxes:
         place.say(str(error).partition(";")[0])
         return local
     return docker
+
+
+def refuse_mismatch(agent: Agent, sandboxes: Sandboxes) -> None:
+    """Raises UserError: this agent cannot work in that place."""
+    if not agent.asks_model:
+        return
+    if agent.name == "sweagent" and sandboxes.name == "local":
+        raise UserError("agent 'sweagent' works in containers only; start Docker, or use miniswe")
+    if sandboxes.name == "docker" and shutil.which("docker") is None:
+        raise UserError(
+            f"agent {agent.name!r} starts its containers with the docker command, which is not "
+            "on PATH; install Docker's client"
+        )
 
 
 class Nowhere:

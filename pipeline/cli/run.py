@@ -22,39 +22,17 @@ def run_recipe(recipe: Recipe, *, logs: Path, quiet: bool) -> int:
     from pipeline.benchmarks.swebench import SwebenchScorer
     from pipeline.cli import drive, parts
     from pipeline.cli.lanes import open_lanes
-    from pipeline.cli.voice import Voice
-    from pipeline.schedule import Brake
 
-    voice, brake = Voice(quiet=quiet), Brake()
     agent = parts.make_agent(recipe.agent.name, recipe.agent.options)
     agent.preflight()
     source = parts.make_source(recipe) if agent.asks_model else None
     selection, instances, _ = parts.draw(recipe.selection)
-    plan = parts.make_plan(recipe, selection)
-    run = drive.run_directory(logs, recipe.name)
-    place = parts.Place(
-        kind=recipe.sandbox.kind,
-        limits=plan.sandbox,
-        mirrors=recipe.sandbox.mirrors,
-        run=run,
-        cancelled=brake.hard,
-        say=voice.note,
-    )
-    sandboxes = parts.make_sandboxes(place, instances)
-    with open_lanes(source, model=recipe.model.server_id, limits=plan.limits) as lanes:
-        return drive.carry_out(
-            drive.Parts(
-                plan=plan,
-                run=run,
-                instances=instances,
-                agent=agent,
-                sandboxes=sandboxes,
-                scorer=SwebenchScorer(sandboxes, plan.sandbox),
-                lanes=lanes,
-                brake=brake,
-                voice=voice,
-            )
-        )
+    desk = drive.Desk(recipe, parts.make_plan(recipe, selection), logs, quiet=quiet)
+    sandboxes = parts.make_sandboxes(desk.place, instances)
+    parts.refuse_mismatch(agent, sandboxes)
+    scorer = SwebenchScorer(sandboxes, desk.plan.sandbox)
+    with open_lanes(source, model=recipe.model.server_id, limits=desk.plan.limits) as lanes:
+        return desk.carry_out(instances, agent, sandboxes, scorer, lanes)
 
 
 def run(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from pipeline.cli.drive import Desk
+    from pipeline.contracts import Sandboxes, Scorer
+    from pipeline.domain import Instance
 
 EPILOG = """Examples:
 
@@ -38,30 +44,17 @@ def score(
     """Score predictions that any agent made, by the official tests or by verdicts that exist."""
     from pipeline import config
     from pipeline.agents.predictions import PredictionsAgent, read_file
-    from pipeline.benchmarks import dataset as datasets
-    from pipeline.benchmarks.imported import ImportedVerdicts, read_verdicts
     from pipeline.cli import drive, parts
     from pipeline.cli.lanes import open_lanes
-    from pipeline.cli.voice import Voice
-    from pipeline.contracts import Sandboxes, Scorer
-    from pipeline.outcomes import UserError
-    from pipeline.schedule import Brake
 
-    voice, brake = Voice(quiet=quiet), Brake()
     files = [read_file(path) for path in predictions]
     agent = PredictionsAgent(files, trajectories or ())
     agent.preflight()
-    asked = set().union(*(file.patches for file in files))
-    known = {item.id for item in datasets.load(dataset, split).instances}
-    if asked - known:
-        strangers = ", ".join(sorted(asked - known)[:3])
-        raise UserError(
-            f"{len(asked - known)} predictions are for no instance of {dataset}: {strangers}; "
-            "name the dataset that they were made for"
-        )
+    asked = sorted(set().union(*(file.patches for file in files)))
+    refuse_strangers(asked, dataset, split)
     tree = {
         "name": run,
-        "selection": {"dataset": dataset, "split": split, "strategy": "ids", "ids": sorted(asked)},
+        "selection": {"dataset": dataset, "split": split, "strategy": "ids", "ids": asked},
         "agent": {"name": "predictions", "options": {"files": [file.sha256 for file in files]}},
         "model": {"name": files[0].model},
         "attempts": len(files),
@@ -69,42 +62,46 @@ def score(
     config.override(tree, assignments or ())
     recipe = config.parse(tree, "passone score")
     selection, instances, _ = parts.draw(recipe.selection)
-    plan = parts.make_plan(recipe, selection)
-    directory = drive.run_directory(logs, run)
+    desk = drive.Desk(recipe, parts.make_plan(recipe, selection), logs, quiet=quiet)
+    sandboxes, scorer = make_scorer(desk, instances, verdicts, predictions)
+    with open_lanes(None, model="none", limits=desk.plan.limits) as lanes:
+        raise typer.Exit(desk.carry_out(instances, agent, sandboxes, scorer, lanes))
+
+
+def refuse_strangers(asked: Sequence[str], dataset: str, split: str) -> None:
+    """Raises UserError: predictions for instances that the dataset does not have."""
+    from pipeline.benchmarks import dataset as datasets
+    from pipeline.outcomes import UserError
+
+    known = {item.id for item in datasets.load(dataset, split).instances}
+    strangers = [instance_id for instance_id in asked if instance_id not in known]
+    if strangers:
+        raise UserError(
+            f"{len(strangers)} predictions are for no instance of {dataset}: "
+            f"{', '.join(strangers[:3])}; name the dataset that they were made for"
+        )
+
+
+def make_scorer(
+    desk: Desk,
+    instances: Sequence[Instance],
+    verdicts: Sequence[Path] | None,
+    predictions: Sequence[Path],
+) -> tuple[Sandboxes, Scorer]:
+    """The official tests, or a look-up in verdicts that exist."""
+    from pipeline.cli import parts
+
     if verdicts:
+        from pipeline.benchmarks.imported import ImportedVerdicts, read_verdicts
+
         findings, ignored = read_verdicts(verdicts, predictions)
         for note in ignored:
-            voice.note(note)
-        sandboxes: Sandboxes = parts.Nowhere()
-        scorer: Scorer = ImportedVerdicts(findings)
-    else:
-        from pipeline.benchmarks.swebench import SwebenchScorer
+            desk.voice.note(note)
+        return parts.Nowhere(), ImportedVerdicts(findings)
+    from pipeline.benchmarks.swebench import SwebenchScorer
 
-        place = parts.Place(
-            kind=recipe.sandbox.kind,
-            limits=plan.sandbox,
-            mirrors=recipe.sandbox.mirrors,
-            run=directory,
-            cancelled=brake.hard,
-            say=voice.note,
-        )
-        sandboxes = parts.make_sandboxes(place, instances)
-        scorer = SwebenchScorer(sandboxes, plan.sandbox)
-    with open_lanes(None, model="none", limits=plan.limits) as lanes:
-        status = drive.carry_out(
-            drive.Parts(
-                plan=plan,
-                run=directory,
-                instances=instances,
-                agent=agent,
-                sandboxes=sandboxes,
-                scorer=scorer,
-                lanes=lanes,
-                brake=brake,
-                voice=voice,
-            )
-        )
-    raise typer.Exit(status)
+    sandboxes = parts.make_sandboxes(desk.place, instances)
+    return sandboxes, SwebenchScorer(sandboxes, desk.plan.sandbox)
 
 
 def register(app: typer.Typer) -> None:

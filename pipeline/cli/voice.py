@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -105,10 +106,8 @@ class Voice:
 
     def report(self, results: Results) -> None:
         """The table and the headline, on stdout."""
-        if len(results.rows) <= MOST_ROWS:
-            self.out.print(attempt_table(results.rows))
-        else:
-            self.out.print(f"{len(results.rows)} attempts; see report/attempts.csv")
+        few = len(results.rows) <= MOST_ROWS
+        self.out.print(attempt_table(results.rows) if few else repo_table(results))
         for line in tables.losses(results)[:20]:
             self.out.print(f"[magenta]lost[/] {escape(line)}")
         for number, line in enumerate(tables.headline(results)):
@@ -142,10 +141,21 @@ def describe(row: Row) -> str:
     return f"{name} [{colour}]{value.outcome}{cause}[/]{unsettled}"
 
 
-def attempt_table(rows: list[AttemptRow] | tuple[AttemptRow, ...] | object) -> Table:
+def repo_table(results: Results) -> Table:
+    """By repository, where a line an attempt would fill pages; those are in report/."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    records = tables.by_repo(results)
+    for name in records[0]:
+        table.add_column(name, no_wrap=True, justify="left" if name == "repo" else "right")
+    for record in records:
+        rate = tables.percent(record["pass_at_1_all"])
+        table.add_row(*(str(value) for value in (record | {"pass_at_1_all": rate}).values()))
+    return table
+
+
+def attempt_table(rows: Sequence[AttemptRow]) -> Table:
     """instance · repo · patch? · outcome · tries · steps · tokens · seconds."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    assert isinstance(rows, list)
     many = any(row.attempt > 1 for row in rows)
     table.add_column("instance", no_wrap=True)
     if many:

@@ -23,6 +23,7 @@ from pipeline.outcomes import InfraError
 from pipeline.process import Completed, tail
 
 WORKDIR = "/testbed"
+KILLED = 137
 OUTPUT_CAP_BYTES = 256 * 1024 * 1024
 
 
@@ -32,6 +33,7 @@ class DockerSandbox:
 
     container: Any
     digest: str
+    cap_bytes: int = OUTPUT_CAP_BYTES
     timed_out: bool = False
 
     def run(
@@ -51,8 +53,9 @@ class DockerSandbox:
             )
             truncated = self._stream(created["Id"], path, timeout_seconds)
             code = None if self.timed_out else api.exec_inspect(created["Id"])["ExitCode"]
-            if not self.timed_out and (code is None or not self._alive()):
-                raise self._death(code)
+            if not self.timed_out and code in (None, KILLED):
+                # With the container or alone, by us or by the patch: nobody can tell from here.
+                raise self._death()
             return Completed(
                 returncode=code,
                 output=tail(path),
@@ -87,27 +90,22 @@ class DockerSandbox:
         try:
             with path.open("wb") as file:
                 for _, chunk in frames_iter(stream, tty=False):  # type: ignore[no-untyped-call]
-                    room = OUTPUT_CAP_BYTES - written
+                    room = self.cap_bytes - written
                     file.write(chunk[: max(room, 0)])
                     written += len(chunk)
         finally:
             timer.cancel()
             stream.close()
-        return written > OUTPUT_CAP_BYTES
+            raw.close()
+        return written > self.cap_bytes
 
-    def _alive(self) -> bool:
-        self.container.reload()
-        return bool(self.container.attrs["State"]["Running"])
-
-    def _death(self, code: int | None) -> InfraError:
+    def _death(self) -> InfraError:
         try:
             state = self.container.client.api.inspect_container(self.container.id)["State"]
-            how = f"exit code {state['ExitCode']}" + (
-                ", out of memory" if state["OOMKilled"] else ""
-            )
+            how = "out of memory" if state["OOMKilled"] else "by signal 9"
         except NotFound:
-            how = "removed by somebody else"
-        return InfraError(Cause.SANDBOX, f"the container died: {how}", died=True)
+            how = "its container was removed by somebody else"
+        return InfraError(Cause.SANDBOX, f"the command was killed: {how}", died=True)
 
     def _broken(self, error: Exception) -> InfraError:
         cause = cause_of(error, Cause.SANDBOX)

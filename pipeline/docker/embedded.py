@@ -28,7 +28,7 @@ BASE = "passone/demo.base"
 PULLED = "python"
 PULLED_TAG = "3.12-bookworm"
 DIGEST_LABEL = "passone.demo"
-PACKAGES = "python3,git,ca-certificates"
+PACKAGES = "python3,git,patch,ca-certificates"
 log = logging.getLogger(__name__)
 
 

@@ -146,12 +146,8 @@ class LocalSandboxes:
                 f"the local sandbox runs the embedded benchmark only, not {foreign[0]}; "
                 "start Docker for real instances"
             )
-        confined = (
-            "confined by bubblewrap" if bubblewrap() else "not confined: bubblewrap is missing"
-        )
-        return [
-            f"no Docker here: a local sandbox is used ({confined}), for the embedded benchmark only"
-        ]
+        how = "confined by bubblewrap" if bubblewrap() else "not confined: bubblewrap is missing"
+        return [f"local sandbox ({how}), for the embedded benchmark only"]
 
     @contextlib.contextmanager
     def _planted(self, instance: Instance) -> Iterator[Path]:

@@ -163,17 +163,19 @@ class DockerSandboxes:
         label = f"{TRY_LABEL}={site.labels[TRY_LABEL]}"
         try:
             # The API counts whole seconds here; each event knows its nanosecond.
-            events = self.client.api.events(
-                since=int(since),
-                until=int(until) + 1,
-                filters={"label": label, "event": ["die", "oom"]},
-                decode=True,
-            )
-            for event in events:
-                if event["timeNano"] / 1e9 < until:
-                    code = event["Actor"]["Attributes"].get("exitCode", "")
-                    word = "ran out of memory" if event["Action"] == "oom" else f"died ({code})"
-                    return f"the agent's container {word} while it worked"
+            with contextlib.closing(
+                self.client.api.events(
+                    since=int(since),
+                    until=int(until) + 1,
+                    filters={"label": label, "event": ["die", "oom"]},
+                    decode=True,
+                )
+            ) as events:
+                for event in events:
+                    if event["timeNano"] / 1e9 < until:
+                        code = event["Actor"]["Attributes"].get("exitCode", "")
+                        word = "ran out of memory" if event["Action"] == "oom" else f"died ({code})"
+                        return f"the agent's container {word} while it worked"
         except (DockerException, requests.RequestException) as error:
             raise InfraError(Cause.SANDBOX, f"Docker failed: {short(error)}") from error
         return ""

@@ -67,7 +67,7 @@ def words_of(body: object, text: str) -> str:
     """What an error says of itself; not the request, which some servers echo beside it."""
     if not isinstance(body, dict):
         return text
-    error = body.get("error", body)
+    error = body.get("error") or body
     if not isinstance(error, dict):
         return str(error)[:MOST_CHARACTERS]
     said = (error.get(part) for part in ("code", "type", "message", "detail"))
@@ -76,7 +76,7 @@ def words_of(body: object, text: str) -> str:
 
 def count(tree: object, name: str) -> int:
     value = tree.get(name) if isinstance(tree, Mapping) else None
-    return int(value) if isinstance(value, int | float) else 0
+    return int(value) if isinstance(value, int | float) and value % 1 == 0 else 0
 
 
 def usage_of(body: Mapping[str, Any]) -> Usage:

@@ -1,0 +1,55 @@
+"""Write what a run has come to: summary, tables, and submissions in the official format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeline.ledger import Ledger
+    from pipeline.results import Results
+    from pipeline.rundir import RunDir
+
+
+def conclude(run: RunDir, plan: Mapping[str, Any], ledger: Ledger) -> Results:
+    """Write everything that can be made again from the ledger."""
+    from pipeline import tables
+    from pipeline.results import of_book
+    from pipeline.rundir import write_atomically
+
+    results = of_book(plan, ledger.book())
+    by_attempt, by_instance = tables.by_attempt(results), tables.by_instance(results)
+    summary = json.dumps(results.summary(), indent=2, ensure_ascii=False) + "\n"
+    write_atomically(run.report / "summary.json", summary)
+    for name, records, kind in (
+        ("attempts.csv", by_attempt, tables.Format.CSV),
+        ("instances.csv", by_instance, tables.Format.CSV),
+        ("attempts.parquet", by_attempt, tables.Format.PARQUET),
+        ("instances.parquet", by_instance, tables.Format.PARQUET),
+        ("table.md", by_instance, tables.Format.MD),
+        ("table.tex", by_instance, tables.Format.LATEX),
+    ):
+        write_atomically(run.report / name, tables.render(records, kind))
+    for number in range(1, results.k + 1):
+        write_atomically(run.preds(number), predictions(results, number))
+    return results
+
+
+def predictions(results: Results, number: int) -> str:
+    """Submissions of one attempt number in the official format; what broke is left out."""
+    from pipeline.domain import Attempt, Patch, Rollout
+
+    lines = []
+    for instance_id in results.ids:
+        attempt: Attempt = Attempt(instance_id, number)
+        rollout = results.book.entry(attempt).rollout
+        if isinstance(rollout, Rollout):
+            patch = rollout.submission.diff if isinstance(rollout.submission, Patch) else ""
+            line = {
+                "instance_id": instance_id,
+                "model_name_or_path": results.plan["model"],
+                "model_patch": patch,
+            }
+            lines.append(json.dumps(line))
+    return "".join(f"{line}\n" for line in lines)

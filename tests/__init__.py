@@ -1,0 +1,1 @@
+"""Tests: sentences, tables and controls."""

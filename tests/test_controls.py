@@ -1,0 +1,34 @@
+"""Agents whose score is known submit exactly what makes it known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.agents.controls import Control
+from pipeline.domain import Patch, Stop
+from tests.tries import an_assignment, an_instance
+
+
+def test_gold_submits_the_reference_solution_as_it_is(tmp_path: Path) -> None:
+    instance = an_instance({"patch": "diff --git a/x b/x\r\n+caf\u00e9\n"})
+    departure = Control("gold").solve(an_assignment(tmp_path, None, instance=instance))
+    assert departure.submission == Patch("diff --git a/x b/x\r\n+caf\u00e9\n")
+    assert departure.meaning is Stop.SUBMITTED
+
+
+def test_empty_submits_a_patch_without_content_so_that_it_is_scored(tmp_path: Path) -> None:
+    departure = Control("empty").solve(an_assignment(tmp_path, None))
+    assert departure.submission == Patch("")
+    assert departure.meaning is Stop.SUBMITTED
+
+
+@pytest.mark.parametrize("name", ["gold", "empty"])
+def test_a_control_asks_no_model_and_leaves_no_steps(name: str, tmp_path: Path) -> None:
+    control = Control(name)
+    control.preflight()
+    assert not control.asks_model
+    assert control.steps(tmp_path) == ()
+    assert name in control.solve(an_assignment(tmp_path, None)).exit_status
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,309 @@
+"""Containers on a real daemon: limits that kill, deaths that are seen, nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import docker
+import pytest
+
+from pipeline.benchmarks import dataset
+from pipeline.benchmarks.swebench import SwebenchScorer
+from pipeline.contracts import ContainerSite
+from pipeline.docker import DockerSandboxes, EmbeddedImages, Images, connect
+from pipeline.docker.images import split_tag
+from pipeline.domain import Attempt, Cause, Finding, Instance, Patch, SandboxLimits
+from pipeline.outcomes import InfraError, UserError
+from tests.registry import serving
+
+LIMITS = SandboxLimits(memory_gb=0.5, pids=200, scoring_seconds=60)
+ID = "passone__almanac-27"
+
+
+@pytest.mark.parametrize(
+    ("reference", "parts"),
+    [
+        ("a/b:1", ("a/b", "1")),
+        ("a/b", ("a/b", "latest")),
+        ("127.0.0.1:5000/a/b", ("127.0.0.1:5000/a/b", "latest")),
+        ("127.0.0.1:5000/a/b:c", ("127.0.0.1:5000/a/b", "c")),
+    ],
+)
+def test_a_port_is_no_tag(reference: str, parts: tuple[str, str]) -> None:
+    assert split_tag(reference) == parts
+
+
+# The docker SDK does not close a socket that could not connect.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_daemon_that_does_not_answer_is_refused_with_its_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    with pytest.raises(UserError, match=r"Docker does not answer at unix://.*none\.sock"):
+        connect()
+    gc.collect()
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[docker.DockerClient]:
+    found = connect()
+    EmbeddedImages(found).ensure_base()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def embedded() -> Mapping[str, Instance]:
+    return {item.id: item for item in dataset.load("demo").instances}
+
+
+@pytest.fixture
+def sandboxes(client: docker.DockerClient, tmp_path: Path) -> Iterator[DockerSandboxes]:
+    found = DockerSandboxes(client, Images(client), f"test-{tmp_path.name}", LIMITS)
+    found.prepare = EmbeddedImages(client)
+    yield found
+    found.reap()
+    assert left(client, found) == []
+
+
+def left(client: docker.DockerClient, sandboxes: DockerSandboxes) -> list[str]:
+    label = f"passone.run={sandboxes.run_key}"
+    return [c.id or "" for c in client.containers.list(all=True, filters={"label": label})]
+
+
+@pytest.mark.docker
+def test_a_command_runs_in_the_tree_and_tells_its_exit_code(
+    sandboxes: DockerSandboxes, embedded: Mapping[str, Instance], tmp_path: Path
+) -> None:
+    with sandboxes.open(embedded[ID]) as sandbox:
+        sandbox.put(b"put there\n", "/tmp/file.txt")
+        log = tmp_path / "log"
+        done = sandbox.run(
+            ["bash", "-c", "pwd; cat /tmp/file.txt; echo no >&2; exit 7"],
+            timeout_seconds=30,
+            output=log,
+        )
+    assert done.returncode == 7
+    assert log.read_text() == "/testbed\nput there\nno\n"
+    assert sandbox.digest.startswith("sha256:")
+
+
+@pytest.mark.docker
+def test_the_tree_is_the_base_commit_clean_and_without_a_later_one(
+    sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    instance = embedded["passone__almanac-12"]
+    script = (
+        "git rev-parse HEAD; git status --porcelain; git log --all --format=%H | head -1; "
+        "git fsck --unreachable --no-progress; git remote"
+    )
+    with sandboxes.open(instance) as sandbox:
+        done = sandbox.run(["bash", "-c", script], timeout_seconds=30)
+    base = instance.row["base_commit"]
+    assert done.output.splitlines() == [base, base]
+
+
+@pytest.mark.docker
+def test_a_container_has_its_limits_and_no_capability_more(
+    client: docker.DockerClient, sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    with sandboxes.open(embedded[ID]):
+        (container,) = left(client, sandboxes)
+        host = client.api.inspect_container(container)["HostConfig"]
+    assert host["CapAdd"] is None
+    assert not host["Privileged"]
+    assert host["Memory"] == 512 * 1024 * 1024
+    assert host["PidsLimit"] == 200
+    assert left(client, sandboxes) == []
+
+
+@pytest.mark.docker
+def test_network_off_leaves_loopback_alone(
+    client: docker.DockerClient, embedded: Mapping[str, Instance]
+) -> None:
+    sandboxes = DockerSandboxes(
+        client, Images(client), "test-offline", SandboxLimits(memory_gb=0.5, network="off")
+    )
+    with sandboxes.open(embedded[ID]) as sandbox:
+        done = sandbox.run(["cat", "/proc/net/dev"], timeout_seconds=30)
+    assert "lo:" in done.output
+    assert "eth0" not in done.output
+
+
+@pytest.mark.docker
+def test_over_time_the_container_is_killed_whatever_ignores_term(
+    sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    started = time.monotonic()
+    with sandboxes.open(embedded[ID]) as sandbox:
+        done = sandbox.run(
+            ["bash", "-c", "trap '' TERM INT HUP; while :; do sleep 1; done"], timeout_seconds=1
+        )
+    assert done.timed_out
+    assert done.returncode is None
+    assert time.monotonic() - started < 15
+
+
+@pytest.mark.docker
+def test_output_over_the_cap_is_dropped_and_said(
+    sandboxes: DockerSandboxes, embedded: Mapping[str, Instance], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with sandboxes.open(embedded[ID]) as sandbox:
+        sandbox.cap_bytes = 1000
+        done = sandbox.run(
+            ["bash", "-c", "head -c 100000 /dev/zero"], timeout_seconds=30, output=log
+        )
+    assert done.truncated
+    assert log.stat().st_size == 1000
+    assert done.returncode == 0
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("end", ["kill", "remove"])
+def test_a_container_that_dies_under_a_command_died_and_is_nobodys_verdict(
+    end: str,
+    client: docker.DockerClient,
+    sandboxes: DockerSandboxes,
+    embedded: Mapping[str, Instance],
+) -> None:
+    def strike() -> None:
+        time.sleep(1)
+        (container,) = left(client, sandboxes)
+        if end == "kill":
+            client.api.kill(container)
+        else:
+            client.api.remove_container(container, force=True)
+
+    thread = threading.Thread(target=strike)
+    with sandboxes.open(embedded[ID]) as sandbox:
+        thread.start()
+        with pytest.raises(InfraError) as caught:
+            sandbox.run(["sleep", "30"], timeout_seconds=60)
+    thread.join()
+    assert caught.value.cause is Cause.SANDBOX
+    assert caught.value.died
+
+
+@pytest.mark.docker
+def test_what_an_agent_started_goes_with_its_site_and_a_death_in_between_is_seen(
+    client: docker.DockerClient, sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    since = time.time()
+    with sandboxes.site(embedded[ID], Attempt(ID, 1)) as site:
+        assert isinstance(site, ContainerSite)
+        command = ["docker", "run", "-d", *site.docker_arguments, site.image, "sleep", "100"]
+        first, _ = (
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+            for _ in range(2)
+        )
+        assert sandboxes.casualty(site, since=since, until=time.time()) == ""
+        client.api.kill(first)
+        client.api.wait(first)
+        time.sleep(0.1)
+        assert "died (137)" in sandboxes.casualty(site, since=since, until=time.time())
+    assert left(client, sandboxes) == []
+
+
+@pytest.mark.docker
+def test_a_later_process_reaps_what_a_killed_one_left(
+    client: docker.DockerClient, sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    for _ in range(2):
+        client.containers.run(
+            embedded[ID].image,
+            ["sleep", "100"],
+            detach=True,
+            labels={"passone.run": sandboxes.run_key},
+        )
+    assert sandboxes.reap() == 2
+    assert left(client, sandboxes) == []
+
+
+@pytest.mark.docker
+def test_gold_resolves_in_a_container_and_a_hanging_patch_times_out(
+    client: docker.DockerClient,
+    sandboxes: DockerSandboxes,
+    embedded: Mapping[str, Instance],
+    tmp_path: Path,
+) -> None:
+    instance = embedded[ID]
+    scorer = SwebenchScorer(sandboxes, LIMITS)
+    gold = scorer.score(Attempt(ID, 0), instance, Patch(str(instance.row["patch"])), tmp_path)
+    assert gold.finding is Finding.RESOLVED
+    hang = (
+        "diff --git a/unittest/__init__.py b/unittest/__init__.py\nnew file mode 100644\n"
+        "--- /dev/null\n+++ b/unittest/__init__.py\n@@ -0,0 +1 @@\n+import time; time.sleep(600)\n"
+    )
+    quick = SwebenchScorer(sandboxes, SandboxLimits(memory_gb=0.5, scoring_seconds=3))
+    verdict = quick.score(Attempt(ID, 1), instance, Patch(hang), tmp_path)
+    assert verdict.finding is Finding.TESTS_TIMED_OUT
+    assert left(client, sandboxes) == []
+
+
+@pytest.fixture
+def unpulled(client: docker.DockerClient) -> Iterator[str]:
+    reference = "passone-test/small:1"
+    yield reference
+    for image in client.images.list():
+        for tag in image.tags:
+            if "passone-test/small" in tag:
+                with contextlib.suppress(docker.errors.ImageNotFound):
+                    client.images.remove(tag, force=True)
+
+
+@pytest.mark.docker
+def test_an_image_comes_from_the_second_mirror_when_the_first_refuses(
+    client: docker.DockerClient, unpulled: str
+) -> None:
+    with serving("first") as first, serving("second") as second:
+        first.refusals += [404] * 10
+        images = Images(client, [first.prefix, second.prefix], sleep=lambda seconds: None)
+        digest = images.ensure(unpulled)
+        assert images.local(unpulled) == digest
+        assert any("/manifests/1" in path for path in first.asked)
+        before = len(second.asked)
+        assert images.ensure(unpulled) == digest
+        assert len(second.asked) == before
+
+
+@pytest.mark.docker
+def test_a_registry_that_is_busy_is_asked_again(client: docker.DockerClient, unpulled: str) -> None:
+    waits: list[float] = []
+    with serving() as registry:
+        registry.refusals += [429, 503]
+        images = Images(client, [registry.prefix], sleep=waits.append)
+        assert images.ensure(unpulled)
+    assert 1 <= len(waits) <= 2
+
+
+@pytest.mark.docker
+def test_an_image_that_nobody_has_is_infra_and_names_every_source(
+    client: docker.DockerClient, unpulled: str
+) -> None:
+    with serving() as registry:
+        registry.refusals += [404] * 20
+        images = Images(client, [registry.prefix], sleep=lambda seconds: None)
+        with pytest.raises(InfraError) as caught:
+            images.ensure(unpulled)
+    assert caught.value.cause is Cause.IMAGE
+    assert registry.prefix in caught.value.detail
+    assert "; passone-test/small:1: " in caught.value.detail
+
+
+@pytest.mark.docker
+def test_a_selection_without_a_single_image_is_refused_before_anything_runs(
+    client: docker.DockerClient, embedded: Mapping[str, Instance]
+) -> None:
+    ghost = Instance(id="a__b-1", stratum="a/b", prompt="", image="passone-test/ghost:1")
+    sandboxes = DockerSandboxes(client, Images(client), "test-ghost", LIMITS)
+    with pytest.raises(UserError, match="no image of the 1 instances is here"):
+        sandboxes.preflight([ghost])
+    (warning,) = sandboxes.preflight([ghost, embedded[ID]])
+    assert "1 of 2 images" in warning

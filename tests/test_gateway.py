@@ -1,0 +1,641 @@
+"""The gateway over real HTTP: an agent on one side, a scripted upstream on the other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from pipeline.config import ModelRecipe
+from pipeline.domain import Attempt, Cause, Fault, Stop, Usage
+from pipeline.gateway import Gateway, Lane, Upstream, check_endpoint, load_scripts
+from pipeline.gateway.replies import Ending
+from pipeline.outcomes import UserError
+from tests.loopback import Answer, Answering, Server, as_json, completes, in_turn, refuses, serve
+
+KEY = "sk-proj-aB3_planted-Key0"
+ASKED: dict[str, Any] = {
+    "model": "m",
+    "temperature": 0,
+    "top_p": 1,
+    "messages": [{"role": "user", "content": "How?"}],
+}
+QUICK_SECONDS = 0.01
+TRUST = ssl.create_default_context()  # once: making one takes longer than a request
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    with Gateway() as running:
+        yield running
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """One conversation, from both sides."""
+
+    lane: Lane
+    answers: list[httpx.Response]
+    server: Server
+
+    @property
+    def tape(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lane.tape.read_text().splitlines()]
+
+
+def post(lane: Lane, body: object) -> httpx.Response:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    # An agent sends what it was given: a dummy.
+    headers = {"authorization": "Bearer dummy", "content-type": "application/json"}
+    url = f"{lane.base_url}/chat/completions"
+    return httpx.post(url, content=content, headers=headers, timeout=30, verify=TRUST)
+
+
+def converse(
+    gateway: Gateway,
+    answering: Answering,
+    place: Path,
+    *bodies: object,
+    timeout_seconds: float = 30.0,
+    cost_limit_usd: float = 0.0,
+) -> Seen:
+    with serve(answering) as server:
+        upstream = Upstream(server.base_url, KEY, timeout_seconds)
+        with gateway.lane(
+            upstream,
+            model="m",
+            tape=place / "tape.jsonl",
+            backoff_seconds=QUICK_SECONDS,
+            cost_limit_usd=cost_limit_usd,
+        ) as lane:
+            answers = [post(lane, body) for body in bodies or [ASKED]]
+    return Seen(lane=lane, answers=answers, server=server)
+
+
+def kind(ending: Ending) -> Stop | Cause | None:
+    return ending.cause if isinstance(ending, Fault) else ending
+
+
+HTML = Answer(content=b"<html>Welcome to nginx</html>", headers={"content-type": "text/html"})
+FULL = completes("A long answer " * 50)
+ONCE, FOUR = 1, 4
+
+FAULTS: Mapping[str, tuple[Answer, Cause, int]] = {
+    # what the upstream answers for ever, what it is, requests that the upstream sees
+    "401": (refuses(401, "Incorrect API key", "invalid_api_key"), Cause.CREDENTIALS, ONCE),
+    "402": (refuses(402, "Insufficient credits"), Cause.ENDPOINT, ONCE),
+    "403": (refuses(403, "Project has no access"), Cause.CREDENTIALS, ONCE),
+    "404": (refuses(404, "No such model", "model_not_found"), Cause.ENDPOINT, ONCE),
+    "400 parameter": (
+        refuses(400, "'temperature' does not support 0", "unsupported_value"),
+        Cause.ENDPOINT,
+        ONCE,
+    ),
+    "422": (refuses(422, "unprocessable"), Cause.ENDPOINT, ONCE),
+    "429": (refuses(429, "Rate limit reached", "rate_limit_exceeded"), Cause.ENDPOINT, FOUR),
+    "429 quota": (
+        refuses(429, "You exceeded your current quota", "insufficient_quota"),
+        Cause.ENDPOINT,
+        ONCE,
+    ),
+    "408": (refuses(408), Cause.ENDPOINT, FOUR),
+    "500": (refuses(500), Cause.ENDPOINT, FOUR),
+    "502": (refuses(502), Cause.ENDPOINT, FOUR),
+    "503": (refuses(503), Cause.ENDPOINT, FOUR),
+    "504": (refuses(504), Cause.ENDPOINT, FOUR),
+    "529": (refuses(529, "Overloaded"), Cause.ENDPOINT, FOUR),
+    "503 without a body": (Answer(status=503), Cause.ENDPOINT, FOUR),
+    "502 in HTML": (Answer(status=502, content=b"<h1>Bad gateway</h1>"), Cause.ENDPOINT, FOUR),
+    "redirect": (
+        Answer(status=307, headers={"location": "http://127.0.0.1:1/"}),
+        Cause.ENDPOINT,
+        FOUR,
+    ),
+    "reset": (Answer(manner="reset"), Cause.ENDPOINT, FOUR),
+    "cut body": (Answer(content=FULL.content, manner="cut"), Cause.ENDPOINT, FOUR),
+    "malformed JSON": (Answer(content=FULL.content[:100]), Cause.ENDPOINT, FOUR),
+    "empty body": (Answer(), Cause.ENDPOINT, FOUR),
+    "HTML with 200": (HTML, Cause.ENDPOINT, FOUR),
+    "a list with 200": (as_json([1]), Cause.ENDPOINT, FOUR),
+    "error object with 200": (
+        as_json({"error": {"message": "upstream failed", "code": "boom"}}),
+        Cause.ENDPOINT,
+        ONCE,
+    ),
+    "no choices": (as_json({"id": "x", "object": "chat.completion"}), Cause.ENDPOINT, FOUR),
+    "empty choices": (as_json({"choices": []}), Cause.ENDPOINT, FOUR),
+    "null choices": (as_json({"choices": None}), Cause.ENDPOINT, FOUR),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_of_the_endpoint_is_told_by_its_structure(
+    name: str, gateway: Gateway, tmp_path: Path
+) -> None:
+    answer, cause, requests = FAULTS[name]
+    seen = converse(gateway, in_turn(answer), tmp_path)
+    assert isinstance(seen.lane.ending, Fault)
+    assert seen.lane.ending.cause is cause
+    assert seen.server.base_url in seen.lane.ending.detail
+    assert len(seen.server.requests) == requests
+    assert len(seen.tape) == requests
+    assert seen.lane.usage == Usage()
+    # Whatever it was, an agent must not take it for a completion.
+    assert seen.answers[0].status_code >= 400
+
+
+def test_a_hang_is_a_fault_of_the_endpoint(gateway: Gateway, tmp_path: Path) -> None:
+    slow = Answer(content=FULL.content, seconds=1.0)
+    seen = converse(gateway, in_turn(slow), tmp_path, timeout_seconds=0.1)
+    assert kind(seen.lane.ending) is Cause.ENDPOINT
+    assert "ReadTimeout" in seen.tape[-1]["ending"]
+    assert len(seen.server.requests) == FOUR
+
+
+def test_nobody_at_the_address_is_a_fault_of_the_endpoint(gateway: Gateway, tmp_path: Path) -> None:
+    upstream = Upstream("http://127.0.0.1:1/v1", KEY)
+    tape = tmp_path / "tape.jsonl"
+    with gateway.lane(upstream, model="m", tape=tape, backoff_seconds=QUICK_SECONDS) as lane:
+        answer = post(lane, ASKED)
+    assert kind(lane.ending) is Cause.ENDPOINT
+    assert answer.status_code == 502
+    assert "127.0.0.1:1" in answer.json()["error"]["message"]
+
+
+def test_https_to_a_server_that_speaks_http_is_a_fault_of_the_endpoint(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    with serve(in_turn(completes())) as server:
+        written = server.base_url.replace("http://", "https://")
+        upstream = Upstream(check_endpoint(ModelRecipe(name="m", base_url=written)), KEY)
+        tape = tmp_path / "tape.jsonl"
+        with gateway.lane(upstream, model="m", tape=tape, backoff_seconds=QUICK_SECONDS) as lane:
+            post(lane, ASKED)
+    assert kind(lane.ending) is Cause.ENDPOINT
+
+
+CONTEXT_WORDINGS = {
+    "OpenAI": refuses(
+        400,
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in "
+        "9000 tokens. Please reduce the length of the messages.",
+        "context_length_exceeded",
+    ),
+    "code alone": refuses(400, "Invalid request", "context_length_exceeded"),
+    "code after a long message": refuses(400, "Invalid. " * 100, "context_length_exceeded"),
+    "Anthropic": as_json(
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "prompt is too long: 213462 tokens > 200000 maximum",
+            },
+        },
+        400,
+    ),
+    "Gemini": refuses(
+        400,
+        "The input token count (1050000) exceeds the maximum number of tokens allowed (1048576).",
+    ),
+    "vLLM": as_json(
+        {
+            "object": "error",
+            "message": "This model's maximum context length is 4096 tokens. However, you requested "
+            "5000 tokens in the messages, Please reduce the length of the messages.",
+            "type": "BadRequestError",
+            "code": 400,
+        },
+        400,
+    ),
+    "SGLang": refuses(
+        400,
+        "The input (70000 tokens) is longer than the model's context length (65536 tokens).",
+    ),
+    "llama.cpp": as_json(
+        {
+            "error": {
+                "code": 400,
+                "message": "the request exceeds the available context size, try increasing it",
+                "type": "exceed_context_size_error",
+            }
+        },
+        400,
+    ),
+    "Bedrock": refuses(400, "Input is too long for requested model."),
+    "Mistral": refuses(
+        400,
+        "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum "
+        "context length",
+    ),
+    "xAI": refuses(
+        400, "This model's maximum prompt length is 131072 but the request contains 537812 tokens."
+    ),
+    "Moonshot": refuses(400, "Invalid request: Your request exceeded model token limit: 8192"),
+    "Groq": refuses(400, "Please reduce the length of the messages or completion."),
+    "422": refuses(422, "This model's maximum context length is 4096 tokens"),
+    "413": refuses(413, "Request entity too large"),
+    "413 in HTML": Answer(status=413, content=b"<h1>413 Request Entity Too Large</h1>"),
+    "with 200": as_json({"error": {"message": "context_length_exceeded", "code": 400}}),
+}
+
+
+@pytest.mark.parametrize("name", CONTEXT_WORDINGS)
+def test_a_full_context_is_a_limit_of_the_model(
+    name: str, gateway: Gateway, tmp_path: Path
+) -> None:
+    seen = converse(gateway, in_turn(CONTEXT_WORDINGS[name]), tmp_path)
+    assert seen.lane.ending is Stop.CONTEXT_LIMIT
+    assert len(seen.server.requests) == ONCE
+
+
+REFUSALS = {
+    "OpenAI": refuses(400, "Your request was rejected by our safety system", "content_policy"),
+    "Azure": refuses(
+        400,
+        "The response was filtered due to the prompt triggering Azure OpenAI's content management "
+        "policy.",
+        "content_filter",
+    ),
+    "code alone": refuses(400, "Invalid prompt", "content_policy_violation"),
+    "403": refuses(403, "Blocked", "content_filter"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_policy_refusal_is_the_models(name: str, gateway: Gateway, tmp_path: Path) -> None:
+    seen = converse(gateway, in_turn(REFUSALS[name]), tmp_path)
+    assert seen.lane.ending is Stop.REFUSED
+    assert len(seen.server.requests) == ONCE
+
+
+ECHO = {
+    # The words are the request's own, echoed: they say nothing about what went wrong.
+    "validation error": as_json(
+        {
+            "detail": [
+                {
+                    "type": "extra_forbidden",
+                    "loc": ["body", "top_q"],
+                    "msg": "Extra inputs are not permitted",
+                    "input": {"messages": "safety of the context window of a browser"},
+                }
+            ]
+        },
+        422,
+    ),
+    "bad parameter": as_json(
+        {
+            "error": {"message": "unknown parameter: top_q", "code": "unknown_parameter"},
+            "request": {"messages": ["fix the context window; mind safety"]},
+        },
+        400,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ECHO)
+def test_an_echo_of_the_request_does_not_blame_the_model(
+    name: str, gateway: Gateway, tmp_path: Path
+) -> None:
+    seen = converse(gateway, in_turn(ECHO[name]), tmp_path)
+    assert kind(seen.lane.ending) is Cause.ENDPOINT
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        refuses(429),
+        refuses(500),
+        refuses(503),
+        Answer(manner="reset"),
+        Answer(content=FULL.content, manner="cut"),
+        HTML,
+    ],
+    ids=["429", "500", "503", "reset", "cut", "html"],
+)
+def test_what_passes_is_nothing(first: Answer, gateway: Gateway, tmp_path: Path) -> None:
+    seen = converse(gateway, in_turn(first, first, completes("fine")), tmp_path)
+    assert seen.lane.ending is None
+    assert seen.answers[0].json()["choices"][0]["message"]["content"] == "fine"
+    assert len(seen.server.requests) == 3
+    assert seen.lane.usage.requests == 1
+    assert seen.lane.waited_seconds > 0
+    # The same question each time: nothing is added to it.
+    assert len({request.content for request in seen.server.requests}) == 1
+
+
+def test_an_ending_is_that_of_the_latest_request(gateway: Gateway, tmp_path: Path) -> None:
+    answering = in_turn(refuses(401), completes(), refuses(400, code="context_length_exceeded"))
+    with serve(answering) as server:
+        upstream = Upstream(server.base_url, KEY)
+        with gateway.lane(upstream, model="m", tape=tmp_path / "tape.jsonl") as lane:
+            endings = [(post(lane, ASKED), kind(lane.ending))[1] for _ in range(3)]
+    assert endings == [Cause.CREDENTIALS, None, Stop.CONTEXT_LIMIT]
+
+
+def test_retry_after_is_honoured(gateway: Gateway, tmp_path: Path) -> None:
+    seen = converse(gateway, in_turn(refuses(429, retry_after="0.4"), completes()), tmp_path)
+    first, second = seen.server.requests
+    assert second.at - first.at >= 0.4
+    assert seen.lane.waited_seconds == pytest.approx(0.4)
+    assert seen.lane.ending is None
+
+
+def test_a_retry_after_that_is_no_number_is_passed_over(gateway: Gateway, tmp_path: Path) -> None:
+    date = "Fri, 31 Dec 2100 23:59:59 GMT"
+    seen = converse(gateway, in_turn(refuses(503, retry_after=date), completes()), tmp_path)
+    assert seen.lane.ending is None
+    assert seen.lane.waited_seconds < 1
+
+
+def test_the_upstream_gets_the_request_as_it_was_sent_and_the_real_key(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    body = json.dumps(ASKED | {"seed": 7, "tools": [{"type": "function"}]}, indent=1).encode()
+    seen = converse(gateway, in_turn(completes()), tmp_path, body)
+    (request,) = seen.server.requests
+    assert request.content == body
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+
+
+def echo_the_key(status: int) -> Answering:
+    return lambda request, number: as_json(
+        {
+            "error": {"message": f"bad key {request.headers['authorization']}"},
+            "choices": [{"message": {"role": "assistant", "content": KEY}}],
+            KEY: KEY,
+        },
+        status,
+        x_key=KEY,
+    )
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 429, 500])
+def test_a_key_that_the_upstream_echoes_goes_nowhere(
+    status: int, gateway: Gateway, tmp_path: Path
+) -> None:
+    seen = converse(gateway, echo_the_key(status), tmp_path)
+    answer = seen.answers[0]
+    assert KEY not in answer.text + str(answer.headers)
+    assert KEY not in repr(seen.lane) + str(seen.lane.ending)
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or KEY.encode() not in path.read_bytes()
+
+
+def test_a_message_of_a_client_error_holds_no_key(gateway: Gateway, tmp_path: Path) -> None:
+    # httpx names the offending header in its message where one cannot be sent.
+    seen = converse(gateway, in_turn(Answer(manner="reset")), tmp_path)
+    assert KEY not in seen.lane.tape.read_text() + seen.answers[0].text
+
+
+def test_the_tape_holds_every_message_once(gateway: Gateway, tmp_path: Path) -> None:
+    history: list[dict[str, Any]] = [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "u"},
+    ]
+    bodies = []
+    for turn in range(3):
+        bodies.append(ASKED | {"messages": list(history)})
+        history += [
+            {"role": "assistant", "content": f"a{turn}"},
+            {"role": "tool", "content": f"t{turn}"},
+        ]
+    answering = in_turn(completes("0"), refuses(503), completes("1"), completes("2"))
+    seen = converse(gateway, answering, tmp_path, *bodies)
+    taped = [message for line in seen.tape for message in line["messages"]]
+    assert taped == bodies[-1]["messages"]
+    assert [line["messages_before"] for line in seen.tape] == [0, 2, 4, 4]
+    assert [line["status"] for line in seen.tape] == [200, 503, 200, 200]
+    assert [line["ending"] is None for line in seen.tape] == [True, False, True, True]
+    # All but the messages stands on every line, the answer too.
+    assert all(
+        line["request"] == {"model": "m", "temperature": 0, "top_p": 1} for line in seen.tape
+    )
+    assert seen.tape[-1]["answer"]["choices"][0]["message"]["content"] == "2"
+
+
+def test_a_history_that_was_rewritten_is_taped_from_where_it_differs(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    first = [{"role": "user", "content": word} for word in "abc"]
+    second = [first[0], {"role": "user", "content": "B"}]
+    bodies = [ASKED | {"messages": messages} for messages in (first, second)]
+    seen = converse(gateway, in_turn(completes()), tmp_path, *bodies)
+    assert seen.tape[1]["messages_before"] == 1
+    assert seen.tape[1]["messages"] == second[1:]
+
+
+def test_usage_is_what_the_server_counted(gateway: Gateway, tmp_path: Path) -> None:
+    counted = {
+        "prompt_tokens": 100,
+        "completion_tokens": 20,
+        "prompt_tokens_details": {"cached_tokens": 60},
+        "completion_tokens_details": {"reasoning_tokens": 15},
+        "cost": 0.002,
+    }
+    answering = in_turn(completes(usage=counted), refuses(503), completes(usage=counted))
+    seen = converse(gateway, answering, tmp_path, ASKED, ASKED)
+    assert seen.lane.usage == Usage(
+        requests=2, input_tokens=200, cached_tokens=120, output_tokens=40, cost_usd=0.004
+    )
+
+
+def test_one_request_without_a_price_makes_the_cost_unknown(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    priced = completes(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.5})
+    answering = in_turn(priced, completes(), priced)
+    seen = converse(gateway, answering, tmp_path, ASKED, ASKED, ASKED)
+    assert seen.lane.usage.cost_usd is None
+    assert seen.lane.usage.requests == 3
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {},
+        {"prompt_tokens": None, "completion_tokens": None, "prompt_tokens_details": None},
+        {"prompt_tokens": "many", "cost": "little"},
+        {"prompt_tokens": 5, "prompt_tokens_details": [1, 2]},
+        {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": None}, "cost": None},
+    ],
+)
+def test_odd_usage_loses_no_completion(
+    usage: dict[str, Any], gateway: Gateway, tmp_path: Path
+) -> None:
+    seen = converse(gateway, in_turn(completes("fine", usage=usage)), tmp_path)
+    assert seen.answers[0].json()["choices"][0]["message"]["content"] == "fine"
+    assert seen.lane.ending is None
+    assert seen.lane.usage.requests == 1
+    assert seen.lane.usage.cost_usd is None
+
+
+def test_a_cost_limit_ends_the_conversation_before_the_next_request(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    priced = completes(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.02})
+    bodies = [ASKED] * 4
+    seen = converse(gateway, in_turn(priced), tmp_path, *bodies, cost_limit_usd=0.03)
+    assert [answer.status_code for answer in seen.answers] == [200, 200, 400, 400]
+    assert len(seen.server.requests) == 2
+    assert seen.lane.ending is Stop.COST_LIMIT
+    assert "cost limit of $0.03" in seen.answers[2].json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no json",
+        b"[1, 2]",
+        b'"text"',
+        b"{}",
+        b'{"messages": "none"}',
+        b'{"messages": [',
+        b"\xff\xfe",
+        json.dumps(ASKED | {"stream": True}).encode(),
+    ],
+)
+def test_what_is_no_request_goes_no_further(body: bytes, gateway: Gateway, tmp_path: Path) -> None:
+    seen = converse(gateway, in_turn(completes()), tmp_path, body)
+    assert seen.answers[0].status_code == 400
+    assert "(passone)" in seen.answers[0].json()["error"]["message"]
+    assert seen.server.requests == []
+    assert seen.lane.ending is None
+
+
+def test_a_lane_is_gone_with_its_try(gateway: Gateway, tmp_path: Path) -> None:
+    seen = converse(gateway, in_turn(completes()), tmp_path)
+    late = post(seen.lane, ASKED)
+    assert late.status_code == 404
+    assert "this try is over" in late.json()["error"]["message"]
+    assert httpx.get(f"{seen.lane.base_url}/models").status_code == 404
+    assert seen.lane.usage.requests == 1
+
+
+def test_nobody_else_finds_a_lane(gateway: Gateway, tmp_path: Path) -> None:
+    with serve(in_turn(completes())) as server:
+        upstream = Upstream(server.base_url, KEY)
+        with gateway.lane(upstream, model="m", tape=tmp_path / "tape.jsonl") as lane:
+            host = lane.base_url.rsplit("/", 2)[0]
+            for path in ("", "/v1/chat/completions", "/guessed/v1/chat/completions"):
+                assert httpx.post(host + path, json=ASKED).status_code == 404
+            assert host.startswith("http://127.0.0.1:")
+        assert server.requests == []
+
+
+def test_a_lane_names_its_model(gateway: Gateway, tmp_path: Path) -> None:
+    with (
+        serve(in_turn(completes())) as server,
+        gateway.lane(
+            Upstream(server.base_url, KEY), model="qwen/q", tape=tmp_path / "tape.jsonl"
+        ) as lane,
+    ):
+        models = httpx.get(f"{lane.base_url}/models").json()
+    assert [item["id"] for item in models["data"]] == ["qwen/q"]
+
+
+def test_lanes_do_not_mix(gateway: Gateway, tmp_path: Path) -> None:
+    def talk(number: int) -> None:
+        fault = number % 2
+        place = tmp_path / str(number)
+        place.mkdir()
+        answer = refuses(401) if fault else completes(f"n{number}")
+        found.append((number, converse(gateway, in_turn(answer), place, *[ASKED] * 3)))
+
+    found: list[tuple[int, Seen]] = []
+    threads = [threading.Thread(target=talk, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    for number, seen in found:
+        assert kind(seen.lane.ending) is (Cause.CREDENTIALS if number % 2 else None)
+        assert seen.lane.usage.requests == (0 if number % 2 else 3)
+        assert len(seen.tape) == 3
+
+
+def test_a_gateway_ends_with_its_block(tmp_path: Path) -> None:
+    with Gateway() as short:
+        seen = converse(short, in_turn(completes()), tmp_path)
+    with pytest.raises(httpx.ConnectError):
+        post(seen.lane, ASKED)
+    assert not [thread for thread in threading.enumerate() if thread is short._thread]
+
+
+SCRIPT = """
+label: scripted
+instances:
+  a__b-1:
+    - attempts: [1, 2]
+      fault: {at: 1, status: 503, tries: [1]}
+      context_window: 200
+      cycle: 1
+      replies:
+        - {thought: first, command: ls}
+        - {thought: second, tool: submit, arguments: {}}
+"""
+
+
+def said(script: Any, turns: int) -> dict[str, Any]:
+    history = [{"role": "assistant", "content": ""}] * turns
+    body = json.dumps({"messages": history})
+    reply = asyncio.run(script.ask(body.encode()))
+    return {"status": reply.status, **json.loads(reply.content)}
+
+
+def test_a_script_answers_by_how_far_the_conversation_is(tmp_path: Path) -> None:
+    path = tmp_path / "replies.yaml"
+    path.write_text(SCRIPT)
+    scripts = load_scripts(path)
+    script = scripts.for_try(Attempt("a__b-1", 2), 2)
+    call = said(script, 0)["choices"][0]["message"]["tool_calls"][0]["function"]
+    assert call == {"name": "bash", "arguments": '{"command": "ls"}'}
+    for turns in (1, 2, 3):
+        message = said(script, turns)["choices"][0]["message"]
+        assert message["content"] == "second"
+    assert said(script, 30)["error"]["code"] == "context_length_exceeded"
+    # The fault is for the first try alone.
+    assert said(scripts.for_try(Attempt("a__b-1", 1), 1), 1)["status"] == 503
+
+
+def test_a_script_passes_the_same_reading_as_an_endpoint(gateway: Gateway, tmp_path: Path) -> None:
+    path = tmp_path / "replies.yaml"
+    path.write_text(SCRIPT)
+    script = load_scripts(path).for_try(Attempt("a__b-1", 1), 1)
+    asked = ASKED | {"messages": [{"role": "assistant", "content": ""}]}
+    with gateway.lane(
+        script, model="m", tape=tmp_path / "tape.jsonl", backoff_seconds=QUICK_SECONDS
+    ) as lane:
+        assert post(lane, ASKED).status_code == 200
+        assert post(lane, asked).status_code == 503
+    assert kind(lane.ending) is Cause.ENDPOINT
+    assert lane.usage.input_tokens > 0
+    # A script has no price.
+    assert lane.usage.cost_usd is None
+
+
+@pytest.mark.parametrize("attempt", [Attempt("a__b-1", 3), Attempt("a__b-2", 1)])
+def test_an_attempt_without_a_script_is_refused(attempt: Attempt, tmp_path: Path) -> None:
+    path = tmp_path / "replies.yaml"
+    path.write_text(SCRIPT)
+    with pytest.raises(UserError, match=r"no scripted replies for attempt .*ask for fewer"):
+        load_scripts(path).for_try(attempt, 1)
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "label: x", SCRIPT + "extra: 1\n", "- 1"])
+def test_a_file_that_holds_no_scripts_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "replies.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match="no scripted replies"):
+        load_scripts(path)

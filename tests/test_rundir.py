@@ -1,0 +1,193 @@
+"""Every path below one root; a crash leaves the old file or the new one; one driver a run."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pipeline import rundir
+from pipeline.domain import Attempt
+from pipeline.outcomes import UserError
+from pipeline.rundir import RunDir, install, write_atomically
+
+ROOT = Path(__file__).parent.parent
+A = Attempt("owner__repo-1", 2)
+
+HOLDER = """
+import subprocess, sys, time
+from pathlib import Path
+from pipeline.rundir import RunDir
+with RunDir(Path(sys.argv[1])).held():
+    child = subprocess.Popen(["sleep", "60"])
+    print(child.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    return RunDir(tmp_path / "logs" / "run")
+
+
+@contextmanager
+def another_process_driving(run: RunDir) -> Iterator[tuple[int, int]]:
+    """Its pid, and that of a child which it leaves behind when it is killed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(run.root)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        try:
+            yield process.pid, child
+        finally:
+            os.kill(child, signal.SIGKILL)
+            process.kill()
+
+
+def test_every_path_is_below_the_root(run: RunDir) -> None:
+    paths = [
+        run.readme,
+        run.plan,
+        run.ledger,
+        run.lock,
+        run.report,
+        run.scratch,
+        run.tries(A),
+        run.attempt(A, 3),
+        run.scoring("a", 1),
+        run.scoring("a", "gold"),
+        run.preds(1),
+    ]
+    assert all(path.is_relative_to(run.root) for path in paths)
+    assert len(set(paths)) == len(paths)
+
+
+def test_paths_are_those_that_the_docstring_draws(run: RunDir) -> None:
+    assert run.attempt(A, 3).relative_to(run.root).as_posix() == "attempts/owner__repo-1/2/try-3"
+    assert run.scoring("a", "gold").relative_to(run.root).as_posix() == "scoring/a/gold"
+    drawn = rundir.__doc__ or ""
+    for path in (run.readme, run.plan, run.ledger, run.lock, run.report):
+        assert path.name in drawn
+
+
+def test_key_names_a_directory_and_tells_two_apart(run: RunDir, tmp_path: Path) -> None:
+    assert re.fullmatch("[0-9a-f]{16}", run.key)
+    assert RunDir(run.root / ".." / "run").key == run.key
+    assert RunDir(tmp_path / "other").key != run.key
+
+
+@pytest.mark.parametrize("content", ["text é\n", b"\xff\0"])
+def test_a_file_is_written_whole_with_its_directories(tmp_path: Path, content: str | bytes) -> None:
+    path = tmp_path / "a" / "b" / "file"
+    write_atomically(path, "old")
+    write_atomically(path, content)
+    assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)
+    assert path.stat().st_mode & 0o777 == 0o644
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_be_replaced_stays_and_leaves_no_rubbish(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_atomically(target, "a directory is in the way")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "summary.json"
+    write_atomically(path, "old")
+    script = (
+        "import resource\n"
+        "from pathlib import Path\n"
+        "from pipeline.rundir import write_atomically\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
+        f"write_atomically(Path({str(path)!r}), 'x' * 100_000)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, check=False, capture_output=True
+    )
+    assert b"File too large" in ended.stderr
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_finished_directory_replaces_what_a_killed_process_left(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "deep" / "target"
+    source.mkdir()
+    (source / "new").touch()
+    target.mkdir(parents=True)
+    (target / "half").touch()
+    install(source, target)
+    assert [path.name for path in target.iterdir()] == ["new"]
+    assert not source.exists()
+
+
+def test_a_scratch_directory_is_fresh_each_time(run: RunDir) -> None:
+    first = run.partial("try", "a", 1, 2)
+    (first / "rubbish").touch()
+    assert run.partial("try", "a", 1, 2) == first
+    assert list(first.iterdir()) == []
+    assert run.partial("try", "a", 1, 3) != first
+
+
+def test_a_held_directory_explains_itself_and_scratch_is_cleared(run: RunDir) -> None:
+    run.partial("left by a killed process")
+    with run.held():
+        assert not run.scratch.exists()
+        run.partial("ours")
+        assert "passone" in run.readme.read_text()
+        assert run.lock.read_text() == str(os.getpid())
+    assert not run.scratch.exists()
+
+
+def test_a_second_process_is_refused_by_the_name_of_the_first(run: RunDir) -> None:
+    with (
+        another_process_driving(run) as (pid, _),
+        pytest.raises(UserError, match=rf"pid {pid}\) drives this run"),
+        run.held(),
+    ):
+        pass
+
+
+def test_refusing_a_second_process_does_not_disturb_the_first(run: RunDir) -> None:
+    with run.held():
+        scratch = run.partial("work of the first")
+        with pytest.raises(UserError), RunDir(run.root).held():
+            pass
+        assert scratch.exists()
+        assert run.lock.read_text() == str(os.getpid())
+
+
+def test_the_lock_is_free_after_a_kill_though_a_child_lives_on(run: RunDir) -> None:
+    with another_process_driving(run) as (pid, child):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.kill(child, 0)  # it lives
+        with run.held():
+            assert run.lock.read_text() == str(os.getpid())
+
+
+def test_the_lock_is_free_again_after_an_error(run: RunDir) -> None:
+    with pytest.raises(ZeroDivisionError), run.held():
+        raise ZeroDivisionError
+    with run.held():
+        pass
+
+
+def test_logs_that_cannot_be_written_are_named_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file in the way")
+    with (
+        pytest.raises(UserError, match=r"cannot be written: .*--logs DIR"),
+        RunDir(tmp_path / "logs" / "run").held(),
+    ):
+        pass

@@ -1,0 +1,149 @@
+"""Our grading is swebench's own: parity on saved logs, and every finding for real."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from swebench.harness.utils import make_test_spec
+
+from pipeline.benchmarks import dataset
+from pipeline.benchmarks.swebench import SwebenchScorer, decode, finding_of, grade
+from pipeline.docker import LocalSandboxes
+from pipeline.docker.embedded import plant
+from pipeline.domain import Attempt, Finding, Instance, Patch, SandboxLimits, Verdict
+
+OFFICIAL = ("patch_successfully_applied", "resolved", "tests_status")
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Mapping[str, Instance]:
+    return {item.id: item for item in dataset.load("demo").instances}
+
+
+@pytest.fixture
+def scorer(tmp_path: Path) -> SwebenchScorer:
+    return SwebenchScorer(
+        LocalSandboxes(tmp_path / "trees", plant, Event()), SandboxLimits(scoring_seconds=60)
+    )
+
+
+def score(scorer: SwebenchScorer, instance: Instance, diff: str | None, tmp_path: Path) -> Verdict:
+    workdir = tmp_path / "scoring"
+    workdir.mkdir(exist_ok=True)
+    patch = Patch(diff) if diff is not None else None
+    return scorer.score(Attempt(instance.id, 1), instance, patch, workdir)
+
+
+def test_our_grading_of_every_saved_log_equals_its_official_report(
+    shared: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(shared / "harness-logs.tar.xz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    rows = {item.id: item for item in dataset.load(str(shared / "verified.parquet")).instances}
+    logs = sorted(tmp_path.glob("*/*/test_output.txt"))
+    missing, differing = [], []
+    for log in logs:
+        instance_id = log.parent.parent.name
+        official = log.with_name("report.json").read_text()
+        report = grade(make_test_spec(dict(rows[instance_id].row)), log)
+        if not official:
+            # A 0-byte report is missing, not failed: there is nothing to equal.
+            missing.append(log)
+            continue
+        expected: dict[str, Any] = json.loads(official)[instance_id]
+        if any(report.get(key) != expected.get(key) for key in OFFICIAL):
+            differing.append(log)
+        assert (finding_of(report) is Finding.RESOLVED) == expected["resolved"]
+    assert len(logs) == 96
+    assert len(missing) == 3
+    assert differing == []
+
+
+@pytest.mark.parametrize("instance_id", [item.id for item in dataset.load("demo").instances])
+def test_gold_resolves_and_no_patch_does_not(
+    instance_id: str, embedded: Mapping[str, Instance], scorer: SwebenchScorer, tmp_path: Path
+) -> None:
+    instance = embedded[instance_id]
+    gold = score(scorer, instance, str(instance.row["patch"]), tmp_path)
+    assert gold.finding is Finding.RESOLVED
+    assert gold.fail_to_pass.passed == gold.fail_to_pass.total > 0
+    assert gold.pass_to_pass.passed == gold.pass_to_pass.total > 0
+    empty = score(scorer, instance, None, tmp_path)
+    assert empty.finding is Finding.UNRESOLVED
+    assert empty.pass_to_pass.passed == empty.pass_to_pass.total
+
+
+NEW_FILE = (
+    "diff --git a/x.txt b/x.txt\nnew file mode 100644\n"
+    "--- /dev/null\n+++ b/x.txt\n@@ -0,0 +1 @@\n+{}\n"
+)
+NO_SUCH_FILE = "diff --git a/no.py b/no.py\n--- a/no.py\n+++ b/no.py\n@@ -1 +1 @@\n-a\n+b\n"
+BINARY = "diff --git a/p.pyc b/p.pyc\nindex 0000000..1111111\nBinary files differ\n"
+
+
+@pytest.mark.parametrize(
+    ("diff", "finding"),
+    [
+        ("I would change the parser.\n", Finding.PATCH_REJECTED),
+        (NO_SUCH_FILE, Finding.PATCH_REJECTED),
+        (NEW_FILE.format("a note"), Finding.UNRESOLVED),
+        (NEW_FILE.format("a note").rstrip("\n"), Finding.PATCH_REJECTED),
+        (NEW_FILE.format("caf\udce9"), Finding.UNRESOLVED),
+        # The harness's last resort, `patch`, makes an empty file of a binary hunk.
+        (BINARY, Finding.UNRESOLVED),
+        (NEW_FILE.format("good") + BINARY, Finding.UNRESOLVED),
+    ],
+    ids=["prose", "no such file", "new file", "no newline", "latin-1", "binary", "pyc beside good"],
+)
+def test_finding_of_an_odd_patch(
+    diff: str,
+    finding: str,
+    embedded: Mapping[str, Instance],
+    scorer: SwebenchScorer,
+    tmp_path: Path,
+) -> None:
+    assert score(scorer, embedded["passone__almanac-27"], diff, tmp_path).finding == finding
+
+
+def test_gold_beside_a_binary_hunk_still_resolves(
+    embedded: Mapping[str, Instance], scorer: SwebenchScorer, tmp_path: Path
+) -> None:
+    instance = embedded["passone__almanac-27"]
+    diff = str(instance.row["patch"]) + BINARY
+    assert score(scorer, instance, diff, tmp_path).finding is Finding.RESOLVED
+
+
+def test_tests_that_hang_are_killed_and_say_so(
+    embedded: Mapping[str, Instance], tmp_path: Path
+) -> None:
+    hang = NEW_FILE.replace("x.txt", "unittest/__init__.py").format("import time; time.sleep(600)")
+    scorer = SwebenchScorer(
+        LocalSandboxes(tmp_path / "trees", plant, Event()), SandboxLimits(scoring_seconds=2)
+    )
+    verdict = score(scorer, embedded["passone__almanac-27"], hang, tmp_path)
+    assert verdict.finding is Finding.TESTS_TIMED_OUT
+    assert verdict.seconds < 15
+    assert (
+        "Timeout error: 2 seconds exceeded." in (tmp_path / "scoring/test_output.txt").read_text()
+    )
+
+
+def test_a_suite_that_cannot_start_did_not_run(
+    embedded: Mapping[str, Instance], scorer: SwebenchScorer, tmp_path: Path
+) -> None:
+    broken = NEW_FILE.replace("x.txt", "unittest/__init__.py").format("raise SystemExit(1)")
+    verdict = score(scorer, embedded["passone__almanac-27"], broken, tmp_path)
+    assert verdict.finding is Finding.TESTS_DID_NOT_RUN
+
+
+def test_a_log_that_is_not_utf8_is_decoded_with_replacement(tmp_path: Path) -> None:
+    raw, text = tmp_path / "raw", tmp_path / "text"
+    raw.write_bytes(b"caf\xe9 " + "é".encode() + b"\r\n" + b"x" * (1 << 20) + "é".encode())
+    decode(raw, text)
+    assert text.read_bytes() == raw.read_bytes().decode(errors="replace").encode()

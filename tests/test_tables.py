@@ -1,0 +1,359 @@
+"""Tables for papers, pages and scripts, and a headline that is never a bare number."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.domain import Attempt, Cause, Fault, Patch, Rollout, Usage
+from pipeline.ledger import Kind
+from pipeline.results import Results
+from pipeline.tables import (
+    RECORDS,
+    By,
+    Format,
+    by_attempt,
+    by_instance,
+    by_repo,
+    by_run,
+    count,
+    headline,
+    losses,
+    percent,
+    render,
+    span,
+)
+from tests.fakes import (
+    DIED,
+    PROPERTY,
+    STUMBLE,
+    SUBMITTED,
+    TIMED_OUT,
+    UNRESOLVED,
+    WITHOUT_PATCH,
+    World,
+    drive,
+    fault,
+    make_plan,
+    memory_ledger,
+    results_of,
+)
+
+IDS = ("flask-1", "flask-2", "sympy_x-3")
+UNPRICED = Usage(requests=1, input_tokens=1000, cached_tokens=200, output_tokens=5, cost_usd=None)
+
+
+def run(world: World, *ids: str, k: int = 1, agent: str = "fake") -> Results:
+    plan, ledger = make_plan(*(ids or IDS), k=k, agent=agent), memory_ledger()
+    drive(plan, ledger, world)
+    return results_of(plan, ledger, has_control=world.has_control)
+
+
+MIXED = World(
+    rolls={("flask-1", 1): [fault(Cause.DISK)], ("flask-2", 2): [WITHOUT_PATCH]},
+    scores={("sympy_x-3", 1): [UNRESOLVED]},
+)
+
+
+@pytest.fixture
+def mixed() -> Results:
+    return run(MIXED, k=2)
+
+
+# Records
+
+
+def test_every_grouping_has_its_records() -> None:
+    assert RECORDS.keys() == set(By)
+
+
+def test_by_attempt_is_one_record_an_attempt_with_all_that_is_known(mixed: Results) -> None:
+    records = by_attempt(mixed)
+    assert [(r["instance"], r["attempt"]) for r in records] == [(i, n) for i in IDS for n in (1, 2)]
+    assert records[0] == {
+        "instance": "flask-1",
+        "repo": "flask/repo",
+        "attempt": 1,
+        "patch": "–",
+        "outcome": "infra",
+        "blame": "infra",
+        "cause": "disk",
+        "stop": "",
+        "official": "",
+        "fail_to_pass": "",
+        "pass_to_pass": "",
+        "tries": 1,
+        "steps": 0,
+        "requests": 0,
+        "input_tokens": 0,
+        "cached_tokens": 0,
+        "output_tokens": 0,
+        "cost_usd": 0.0,
+        "seconds": 0.0,
+    }
+    assert records[4]["official"] == 0
+    assert (records[4]["fail_to_pass"], records[4]["pass_to_pass"]) == ("0/1", "3/3")
+    assert [r["patch"] for r in records] == ["–", "yes", "yes", "no", "yes", "yes"]
+
+
+def test_by_instance_has_the_outcomes_and_the_vote(mixed: Results) -> None:
+    record = by_instance(mixed)[0]
+    assert record == {
+        "instance": "flask-1",
+        "repo": "flask/repo",
+        "outcomes": "infra, resolved",
+        "resolved": 1,
+        "unknown": 1,
+        "k": 2,
+        "majority": "undetermined",
+        "tries": 2,
+        "steps": 2,
+        "tokens": 110,
+        "seconds": 2.0,
+    }
+
+
+def test_by_repo_adds_up_to_the_run(mixed: Results) -> None:
+    records, summary = by_repo(mixed), mixed.summary()
+    assert [record["repo"] for record in records] == ["flask/repo", "sympy_x/repo"]
+    for key in ("instances", "attempts"):
+        assert sum(record[key] for record in records) == summary[key]
+    for key in ("model", "ambiguous", "infra"):
+        assert sum(record[key] for record in records) == summary["blame"][key]
+    assert sum(record["resolved"] for record in records) == summary["outcomes"]["resolved"]
+    assert [record["pass_at_1_all"] for record in records] == [0.5, 0.5]
+
+
+def test_by_run_is_the_summary_laid_flat(mixed: Results) -> None:
+    (record,) = by_run(mixed)
+    summary = mixed.summary()
+    assert record["outcomes.no_submission"] == 1
+    assert record["pass_at_1.all_ci95.low"] == summary["pass_at_1"]["all_ci95"][0]
+    assert record["pass_at_1.all_ci95.high"] == summary["pass_at_1"]["all_ci95"][1]
+    assert record["controls.gold.of"] == 3
+    assert not any(isinstance(value, dict | list) for value in record.values())
+
+
+def test_a_run_that_has_not_begun_has_tables_too() -> None:
+    empty = results_of(make_plan(*IDS), memory_ledger())
+    for records in RECORDS.values():
+        for kind in Format:
+            assert render(records(empty), kind)
+    assert {record["pending"] for record in by_repo(empty)} == {1, 2}
+
+
+# Formats
+
+
+@pytest.mark.parametrize("by", By)
+@pytest.mark.parametrize("kind", Format)
+def test_every_table_has_every_format(mixed: Results, by: By, kind: Format) -> None:
+    content = render(RECORDS[by](mixed), kind)
+    assert content == render(RECORDS[by](mixed), kind)
+    assert content.endswith(b"\n") or kind is Format.PARQUET
+
+
+def test_csv_is_read_back_as_it_was(mixed: Results) -> None:
+    records = by_attempt(mixed)
+    found = list(csv.DictReader(io.StringIO(render(records, Format.CSV).decode())))
+    assert found == [{key: str(value) for key, value in record.items()} for record in records]
+    assert b"\r" not in render(records, Format.CSV)
+
+
+def test_parquet_is_read_back_as_it_was(mixed: Results) -> None:
+    frame = pd.read_parquet(io.BytesIO(render(by_attempt(mixed), Format.PARQUET)))
+    assert list(frame["outcome"]) == [record["outcome"] for record in by_attempt(mixed)]
+    assert frame["tries"].dtype.kind == "i"
+    assert frame["cost_usd"].dtype.kind == "f"
+
+
+def test_json_is_read_back_as_it_was(mixed: Results) -> None:
+    assert json.loads(render(by_instance(mixed), Format.JSON)) == by_instance(mixed)
+
+
+def test_what_is_unknown_is_empty_or_null_and_never_zero_or_nan() -> None:
+    unpriced = Rollout(stop=None, submission=Patch("x"), exit_status="", usage=UNPRICED)
+    records = by_attempt(run(World(rolls={("flask-1", 1): [unpriced]})))
+    assert json.loads(render(records, Format.JSON))[0]["cost_usd"] is None
+    rows = list(csv.DictReader(io.StringIO(render(records, Format.CSV).decode())))
+    assert (rows[0]["cost_usd"], rows[1]["cost_usd"]) == ("", "0.25")
+    assert "| –" in render(records, Format.MD).decode()
+    for kind in (Format.CSV, Format.MD, Format.LATEX, Format.JSON):
+        assert b"nan" not in render(records, kind).lower()
+
+
+def test_markdown_is_a_github_table(mixed: Results) -> None:
+    lines = render(by_instance(mixed), Format.MD).decode().splitlines()
+    assert len(lines) == 2 + len(IDS)
+    assert len({line.count("|") for line in lines}) == 1
+    assert set(lines[1]) == {"|", "-"}
+    assert "infra, resolved" in lines[2]
+
+
+def test_latex_is_booktabs_and_escapes_what_latex_would_read(mixed: Results) -> None:
+    text = render(by_instance(mixed), Format.LATEX).decode()
+    for command in (r"\toprule", r"\midrule", r"\bottomrule"):
+        assert command in text
+    assert r"sympy\_x-3" in text
+    assert text.count(r"\\") == 1 + len(IDS)
+
+
+def test_a_table_without_records_is_a_table() -> None:
+    for kind in Format:
+        assert isinstance(render([], kind), bytes)
+
+
+CELLS = st.one_of(st.none(), st.integers(-99, 99), st.text(alphabet="a,\"'\n|é", max_size=5))
+
+
+@given(st.lists(st.fixed_dictionaries({"a": CELLS, "b": st.just("x")}), min_size=1, max_size=5))
+@PROPERTY
+def test_csv_and_json_keep_any_text(records: list[dict[str, Any]]) -> None:
+    assert json.loads(render(records, Format.JSON)) == records
+    rows = list(csv.DictReader(io.StringIO(render(records, Format.CSV).decode(), newline="")))
+    texts = [(row["a"], record["a"]) for row, record in zip(rows, records, strict=True)]
+    assert all(found == given for found, given in texts if isinstance(given, str))
+    assert all(found == "" for found, given in texts if given is None)
+
+
+# The headline
+
+
+def test_headline_of_a_plain_run() -> None:
+    world = World(
+        rolls={("b-2", 1): [fault(), SUBMITTED], ("e-5", 1): [WITHOUT_PATCH]},
+        scores={("d-4", 1): [UNRESOLVED]},
+    )
+    assert headline(run(world, "a-1", "b-2", "c-3", "d-4", "e-5")) == [
+        "5 × 1 · 3 resolved · pass@1 60.0 % over all [23.1–88.2] · "
+        "60.0 % over valid [23.1–88.2] · at most 60.0 % · 0 ambiguous · 0 infra",
+        "6 tries · 8 requests · 400 tokens in (0 cached), 40 out · $1.00 · $0.33/resolved",
+        "controls: gold 5/5, empty –, 0 moved · grader fake 1",
+    ]
+
+
+def test_headline_opens_its_range_and_names_causes_where_infrastructure_broke() -> None:
+    world = World(
+        rolls={("a-1", 1): [fault(Cause.DISK)], ("b-2", 1): [fault()], ("c-3", 1): [fault()]}
+    )
+    assert headline(run(world, "a-1", "b-2", "c-3", "d-4"))[0] == (
+        "4 × 1 · 1 resolved · pass@1 25.0 % over all [4.6–69.9] · "
+        "100.0 % over valid [20.7–100.0] · at most 100.0 % · 0 ambiguous · "
+        "3 infra (1 disk, 2 endpoint)"
+    )
+
+
+def test_headline_starts_with_partial_while_anything_is_pending() -> None:
+    plan, ledger = make_plan("a", "b", k=2), memory_ledger()
+    for attempt in list(plan.grid())[:3]:
+        ledger.append(Kind.ROLLOUT, attempt, 1, WITHOUT_PATCH)
+    first = headline(results_of(plan, ledger))[0]
+    assert first.startswith("partial (1 pending) · 2 × 2 · 0 resolved · ")
+    assert "at most 25.0 %" in first
+    drive(plan, ledger, World())
+    assert headline(results_of(plan, ledger))[0].startswith("2 × 2 · 1 resolved")
+
+
+def test_headline_counts_what_is_unsettled_and_what_was_moved() -> None:
+    world = World(
+        scores={("a", 1): [TIMED_OUT], ("b", 1): [DIED]},
+        golds={"a": [fault(Cause.GRADER)], "b": [fault(Cause.GRADER)], "c": [STUMBLE]},
+    )
+    lines = headline(run(world, "a", "b", "c", "d"))
+    assert "2 ambiguous · 1 infra (1 instance)" in lines[0]
+    assert lines[-1] == "controls: gold 1/2, empty –, 1 moved · grader fake 1"
+
+
+def test_headline_of_several_attempts_has_the_majority_beside_pass_at_1(mixed: Results) -> None:
+    lines = headline(mixed)
+    assert lines[0].startswith("3 × 2 · 3 resolved · pass@1 50.0 % over all [")
+    assert lines[1] == (
+        "majority of 2: 0 resolved, 2 rejected, 1 undetermined · 0.0 % of decided, "
+        "range 0.0 %–33.3 %"
+    )
+
+
+def test_headline_never_makes_a_price_up() -> None:
+    unpriced = Rollout(stop=None, submission=Patch("x"), exit_status="", usage=UNPRICED)
+    lines = headline(run(World(rolls={("a", 1): [unpriced]}), "a"))
+    assert lines[1] == "1 try · 1 request · 1,000 tokens in (200 cached), 5 out · $ unknown"
+
+
+def test_headline_divides_no_money_by_zero_resolved() -> None:
+    lines = headline(run(World(scores={("a", 1): [UNRESOLVED]}), "a"))
+    assert lines[1].endswith("· $0.25")
+
+
+def test_headline_of_imported_verdicts_says_that_there_was_no_control() -> None:
+    unknown = Rollout(stop=None, submission=Patch("x"), exit_status="not recorded")
+    world = World(
+        rolls={("a", 1): [unknown], ("b", 1): [replace(unknown, submission=None)]},
+        has_control=False,
+    )
+    lines = headline(run(world, "a", "b"))
+    assert "50.0 % over valid" in lines[0]
+    assert "at most 100.0 %" in lines[0]
+    assert lines[2] == "controls: imported, no control · grader fake 1"
+    assert lines[3].startswith("2 submissions of unknown exit: ")
+
+
+def test_headline_of_the_controls_themselves() -> None:
+    nothing = World(rolls={("a", 1): [WITHOUT_PATCH]})
+    lines = headline(run(nothing, "a", agent="empty"))
+    assert lines[-1] == "controls: gold 1/1, empty 0/1, 0 moved · grader fake 1"
+
+
+def test_headline_of_nothing_is_all_dashes() -> None:
+    lines = headline(results_of(make_plan(), memory_ledger()))
+    assert lines[0] == (
+        "0 × 0 · 0 resolved · pass@1 – over all [–] · – over valid [–] · at most – · "
+        "0 ambiguous · 0 infra"
+    )
+
+
+# What broke
+
+
+def test_losses_say_what_broke_in_its_own_words_on_one_line() -> None:
+    long = Fault(cause=Cause.UNKNOWN, detail="Traceback\n" * 100 + "KeyError:\n  'ours'")
+    world = World(rolls={("a", 1): [long]}, golds={"b": [STUMBLE]})
+    first, second = losses(run(world, "a", "b", "c"))
+    assert first.startswith("a #1: unknown: ")
+    assert first.endswith("KeyError: 'ours'")
+    assert len(first) < 220
+    assert second == "b #1: gold does not pass here either"
+
+
+def test_a_run_without_an_outage_has_lost_nothing() -> None:
+    assert losses(run(World(scores={("flask-1", 1): [UNRESOLVED]}))) == []
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "–"), (0.0, "0.0 %"), (1.0, "100.0 %"), (0.7584, "75.8 %")]
+)
+def test_percent(value: float | None, text: str) -> None:
+    assert percent(value) == text
+
+
+def test_span_of_an_interval() -> None:
+    assert (span([0.2307, 0.8824]), span(None)) == ("23.1–88.2", "–")
+
+
+def test_count_knows_the_plural() -> None:
+    assert (count(1, "request"), count(0, "request")) == ("1 request", "0 requests")
+
+
+def test_an_unknown_attempt_of_a_known_instance_is_pending_in_the_table() -> None:
+    plan, ledger = make_plan("a", k=2), memory_ledger()
+    ledger.append(Kind.ROLLOUT, Attempt("a", 2), 1, WITHOUT_PATCH)
+    outcomes = [record["outcome"] for record in by_attempt(results_of(plan, ledger))]
+    assert outcomes == ["pending", "no_submission"]
