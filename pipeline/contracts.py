@@ -118,6 +118,11 @@ class Agent(Protocol):
         """Whether it needs an endpoint, a key and a place to work."""
         ...
 
+    @property
+    def version(self) -> str:
+        """Of the agent's program; empty where it has none to tell."""
+        ...
+
     def preflight(self) -> None:
         """Refuse early.
 

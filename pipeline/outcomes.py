@@ -92,7 +92,7 @@ def attribute(
             submitted on its way out is not the model's.
     """
     meaning = departure.meaning
-    if meaning is not Stop.SUBMITTED and ending is not None:
+    if ending is not None:
         if isinstance(ending, Fault):
             raise InfraError(ending.cause, ending.detail)
         meaning = ending

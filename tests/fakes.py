@@ -147,10 +147,14 @@ class Immediately:
         return future
 
 
+@dataclass(frozen=True, slots=True)
 class Never:
     """An executor whose work never ends."""
 
+    begun: Callable[[], None]
+
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        self.begun()
         return Future()
 
 

@@ -13,7 +13,7 @@ import pytest
 from pipeline.agents.command import FIELDS, CommandAgent
 from pipeline.contracts import ContainerSite, LocalSite, Site
 from pipeline.domain import Cause, Departure, Patch, SandboxLimits, Stop
-from pipeline.outcomes import UserError, fault_of
+from pipeline.outcomes import UserError
 from tests.tries import KEY, an_assignment
 
 SITE = ContainerSite(
@@ -148,21 +148,6 @@ def test_a_cancelled_try_is_ended_with_all_that_it_started(tmp_path: Path) -> No
     assert time.monotonic() - started < 20
     assert departure.meaning is Cause.AGENT_CRASH
     assert not (tmp_path / "late").exists()
-
-
-def test_a_program_that_cannot_be_started_is_no_patch(tmp_path: Path) -> None:
-    program = tmp_path / "agent"
-    program.write_text("#!/no/such/interpreter\n")
-    program.chmod(0o755)
-    agent = CommandAgent({"argv": [str(program)]})
-    agent.preflight()
-    work = tmp_path / "work"
-    work.mkdir()
-    try:
-        assert agent.solve(an_assignment(work, SITE)).meaning is Cause.AGENT_CRASH
-    except OSError as error:
-        # Where no setpriv stands between, the start itself fails: the runner's to catch.
-        assert fault_of(error, seconds=0).cause is Cause.UNKNOWN
 
 
 def test_its_steps_are_unknown(tmp_path: Path) -> None:

@@ -7,13 +7,35 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pipeline.domain import Attempt, Cause, Fault, Finding, Patch, Rollout, Snapshot, Usage, Verdict
+from pipeline.agents.controls import Control as AgentControl
+from pipeline.benchmarks.imported import ImportedVerdicts
+from pipeline.cli.drive import Parts, adopt_plan
+from pipeline.cli.lanes import open_lanes
+from pipeline.cli.parts import Nowhere
+from pipeline.cli.voice import Voice
+from pipeline.domain import (
+    Attempt,
+    Cause,
+    Fault,
+    Finding,
+    Limits,
+    Patch,
+    Rollout,
+    Snapshot,
+    Usage,
+    Verdict,
+)
 from pipeline.ledger import TYPES, Book, Entry, Kind, Ledger, Row, Value
 from pipeline.outcomes import Blame, Control, Outcome, Settlement, UserError
+from pipeline.plan import Execution, RunPlan
+from pipeline.rundir import RunDir
+from pipeline.schedule import Brake
 from tests.fakes import (
     DIED,
     REJECTED,
@@ -23,6 +45,8 @@ from tests.fakes import (
     UNRESOLVED,
     WITHOUT_PATCH,
     fault,
+    instance,
+    make_plan,
     memory_ledger,
 )
 
@@ -294,6 +318,73 @@ def test_a_full_disk_stops_the_run_and_keeps_every_finished_row(path: Path) -> N
     with Ledger(path) as ledger:
         assert len(list(ledger.rows())) == done
         ledger.append(Kind.ROLLOUT, Attempt("a", done + 1), 1, SUBMITTED)  # and goes on here
+
+
+# One run directory, one experiment
+
+
+def adopt(root: Path, plan: RunPlan) -> dict[str, Any]:
+    """What `passone run` does before anything starts."""
+    run = RunDir(root)
+    root.mkdir(exist_ok=True)
+    with Ledger(run.ledger) as ledger, open_lanes(None, model="none", limits=plan.limits) as lanes:
+        parts = Parts(
+            plan=plan,
+            run=run,
+            instances=[instance(id_) for id_ in plan.selection.ids],
+            agent=AgentControl("gold"),
+            sandboxes=Nowhere(),
+            scorer=ImportedVerdicts([]),
+            lanes=lanes,
+            brake=Brake(),
+            voice=Voice(quiet=True),
+        )
+        return adopt_plan(parts, ledger)
+
+
+PLAN = make_plan("a", "b")
+
+
+def test_the_same_plan_continues_its_run_however_it_is_carried_out(tmp_path: Path) -> None:
+    first = adopt(tmp_path, PLAN)
+    assert first == json.loads(RunDir(tmp_path).plan.read_text())
+    again = replace(PLAN, name="another name", execution=Execution(agent_workers=7))
+    assert adopt(tmp_path, again)["digest"] == first["digest"] == PLAN.digest
+
+
+@pytest.mark.parametrize(
+    ("other", "keys"),
+    [
+        ({"model": "openai/other"}, "model"),
+        ({"limits": Limits(steps=3), "agent": "other"}, "agent, limits.steps"),
+        ({"selection": replace(PLAN.selection, ids=("a",))}, "selection.ids"),
+        ({"agent_options": {"config": "x"}}, "agent_options.config"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_another_plan_in_the_same_directory_is_refused_naming_the_keys_that_differ(
+    tmp_path: Path, other: dict[str, Any], keys: str
+) -> None:
+    adopt(tmp_path, PLAN)
+    before = RunDir(tmp_path).plan.read_bytes()
+    with pytest.raises(UserError, match=rf"another experiment .* they differ in {keys}\. "):
+        adopt(tmp_path, replace(PLAN, **other))
+    assert RunDir(tmp_path).plan.read_bytes() == before
+
+
+def test_attempts_may_grow_and_never_shrink(tmp_path: Path) -> None:
+    adopt(tmp_path, PLAN)
+    assert adopt(tmp_path, replace(PLAN, attempts=3))["attempts"] == 3
+    with pytest.raises(UserError, match="has 3 attempts; attempts may grow, never shrink"):
+        adopt(tmp_path, replace(PLAN, attempts=2))
+
+
+def test_a_ledger_that_was_copied_from_another_run_is_refused(tmp_path: Path) -> None:
+    adopt(tmp_path, PLAN)
+    RunDir(tmp_path).plan.unlink()
+    with pytest.raises(UserError, match=rf"belongs to another plan \({PLAN.digest}\)"):
+        adopt(tmp_path, replace(PLAN, model="openai/other"))
+    assert adopt(tmp_path, PLAN)["digest"] == PLAN.digest
 
 
 # What rows mean

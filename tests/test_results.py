@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.domain import Attempt, Cause, Fault, Finding, Patch, Rollout, Usage, Verdict
 from pipeline.ledger import Kind, Ledger, Value
-from pipeline.outcomes import Outcome, UserError
+from pipeline.outcomes import Blame, Control, Outcome, Settlement, UserError
 from pipeline.plan import RunPlan
 from pipeline.results import Results, load, of_book
 from pipeline.rundir import RunDir, write_atomically
@@ -35,6 +35,7 @@ from tests.fakes import (
     results_of,
 )
 
+LOST = Settlement(outcome=Outcome.DIED, blame=Blame.MODEL, control=Control.PASSED)
 DEMO = ("flask-1", "requests-2", "sympy-3", "django-4", "pytest-5")
 SHAPE = """
 {"run":"demo","plan_digest":"…","grader":"fake 1","instances":5,"k":1,"attempts":5,"tries":6,
@@ -235,6 +236,14 @@ def test_an_unfinished_attempt_is_pending_until_its_verdict() -> None:
     ledger.append(Kind.VERDICT, Attempt("a", 1), 1, UNRESOLVED)
     (row,) = results_of(plan, ledger).rows
     assert (row.outcome, row.blame) == ("unresolved", "ambiguous")
+
+
+def test_a_settlement_that_is_written_down_is_what_a_table_says() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    ledger.append(Kind.ROLLOUT, Attempt("a", 1), 1, DIED)
+    ledger.append(Kind.SETTLEMENT, Attempt("a", 1), 1, LOST)
+    (row,) = results_of(plan, ledger).rows
+    assert (row.outcome, row.blame) == ("died", "model")
 
 
 def test_rows_come_by_instance_in_the_order_of_the_selection() -> None:

@@ -375,6 +375,14 @@ def test_the_next_invocation_scores_a_stumbled_gold_first_and_then_what_it_had_m
     world.calls.clear()
     drive(plan, ledger, world)
     assert world.calls == [("gold", "a", 0), ("score", "a", 1), ("score", "a", 2)]
+    assert [shape.split()[0] for shape in shapes(ledger)][-6:] == [
+        "control",
+        "verdict",
+        "verdict",
+        "settlement",
+        "settlement",
+        "settlement",
+    ]
     assert settled(plan, ledger) == {
         ("a", 1): ("resolved", "nobody"),
         ("a", 2): ("resolved", "nobody"),
@@ -424,10 +432,33 @@ def test_new_attempts_run_while_a_stumbled_gold_is_looked_at_again() -> None:
     drive(plan, ledger, world)
     assert begun(world, "roll") == [("a", 2)]
     assert sorted(begun(world, "score")) == [("a", 1), ("a", 2)]
+    stages = [stage for stage, _, _ in world.calls]
+    assert stages.index("gold") < stages.index("score")
+    assert [shape.split()[0] for shape in shapes(ledger)][-2:] == ["settlement"] * 2
+    assert sum("settlement" in shape for shape in shapes(ledger)) == 1 + 2
     assert settled(plan, ledger) == {
         ("a", 1): ("resolved", "nobody"),
         ("a", 2): ("patch_rejected", "model"),
     }
+
+
+def test_a_gold_that_stumbles_again_beside_new_attempts_is_scored_once_and_moves_them() -> None:
+    ledger, broken = memory_ledger(), World(golds={"a": [STUMBLE]})
+    drive(make_plan("a", k=1), ledger, broken)
+    broken.calls.clear()
+    plan = make_plan("a", k=3)
+    drive(plan, ledger, broken)
+    assert begun(broken, "gold") == [("a", 0)]
+    assert set(settled(plan, ledger).values()) == {MOVED}
+
+
+def test_a_pass_kept_by_another_run_does_not_unsay_a_stumble() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    drive(plan, ledger, World(golds={"a": [STUMBLE]}))
+    world = World(golds={"a": [STUMBLE]}, kept={"a": RESOLVED})
+    drive(plan, ledger, world)
+    assert begun(world, "gold") == [("a", 0)]
+    assert settled(plan, ledger) == {A1: MOVED}
 
 
 @pytest.mark.parametrize(
@@ -605,6 +636,7 @@ def test_one_press_writes_down_what_is_nearly_done_and_starts_nothing_new() -> N
         finished = drive(make_plan("a", "b", workers=1), ledger, world, brake=brake, executor=pool)
     timer.join()
     assert not finished
+    assert world.calls == [("roll", "a", 1)]
     assert shapes(ledger) == ["rollout a#1.1 rollout"]
     assert drive(make_plan("a", "b"), ledger, World())
     assert set(settled(make_plan("a", "b"), ledger).values()) == {("resolved", "nobody")}
@@ -612,10 +644,13 @@ def test_one_press_writes_down_what_is_nearly_done_and_starts_nothing_new() -> N
 
 def test_one_press_waits_half_a_minute_and_no_longer() -> None:
     ledger, brake = memory_ledger(), Brake()
-    ticks = itertools.count(1000.0, 31.0)
-    brake.press()
-    plan = make_plan("a")
-    assert not drive(plan, ledger, World(), brake=brake, executor=Never(), clock=ticks.__next__)
+    ticks = itertools.count(1000.0, 16.0)
+    executor = Never(begun=brake.press)
+    assert not drive(
+        make_plan("a"), ledger, World(), brake=brake, executor=executor, clock=ticks.__next__
+    )
+    assert 30 < next(ticks) - 1000 < 120
+    assert not brake.hard.is_set()
     assert shapes(ledger) == []
 
 

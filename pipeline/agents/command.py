@@ -34,14 +34,15 @@ class CommandAgent:
     """The agent `command`. Options: `argv`, a list; `{fields}` in it are filled in.
 
     The command finds the issue in {prompt_file} and must write {patch_file}, a
-    unified diff against the base commit; an empty file means that the model gave
-    up, no file that something broke. The endpoint is in {base_url}, OPENAI_BASE_URL
+    unified diff against the base commit; an empty file means that there is nothing
+    to submit, no file that something broke. The endpoint is in {base_url}, OPENAI_BASE_URL
     and OPENAI_API_BASE. Containers it starts must carry {labels}, `k=v,k=v`.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     name: str = "command"
     asks_model: bool = True
+    version: str = ""
 
     def preflight(self) -> None:
         argv = self.options.get("argv")
@@ -104,7 +105,8 @@ class CommandAgent:
             [*wrapper, *argv],
             output=workdir / "agent.log",
             timeout_seconds=limit + GRACE_SECONDS,
-            cwd=workdir,
+            # Its arguments are written relative to where the user stands.
+            cwd=None,
             env=environment,
             cancelled=assignment.cancelled,
         )

@@ -20,6 +20,7 @@ class Control:
 
     name: str
     asks_model: bool = False
+    version: str = ""
 
     def preflight(self) -> None:
         return

@@ -6,6 +6,7 @@ trajectory's exit status and what the gateway saw say how it ended.
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import shutil
@@ -96,10 +97,18 @@ class MiniSweAgent:
         beside = Path(sys.executable).parent / "mini-extra"
         return str(beside) if beside.exists() else shutil.which("mini-extra")
 
+    @property
+    def version(self) -> str:
+        try:
+            return importlib.metadata.version("mini-swe-agent")
+        except importlib.metadata.PackageNotFoundError:
+            return ""
+
     def preflight(self) -> None:
         if self.program is None:
             raise UserError(
-                "agent 'miniswe': mini-extra is not installed; pip install 'passone[mini]'"
+                "agent 'miniswe': mini-extra is not installed; put it beside passone: "
+                "pip install mini-swe-agent==2.4.6"
             )
         refuse_reserved(self.name, self.options, RESERVED)
         extra_arguments(self.options, RUN_ARGS)

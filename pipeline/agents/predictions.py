@@ -129,6 +129,7 @@ class PredictionsAgent:
     trajectories: Sequence[Path] = field(default_factory=tuple)
     name: str = "predictions"
     asks_model: bool = False
+    version: str = ""
 
     def preflight(self) -> None:
         for root in self.trajectories:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +108,19 @@ class SweAgent:
     @property
     def program(self) -> str | None:
         return shutil.which(str(self.options.get("program") or "sweagent"))
+
+    @property
+    def version(self) -> str:
+        """As its own Python knows it; asking the program would import for seven seconds."""
+        python = Path(self.program or "").with_name("python")
+        ask = "import importlib.metadata as m; print(m.version('sweagent'))"
+        try:
+            done = subprocess.run(
+                [str(python), "-c", ask], capture_output=True, text=True, check=False, timeout=30
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        return done.stdout.strip()
 
     def preflight(self) -> None:
         if self.program is None:

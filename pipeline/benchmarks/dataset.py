@@ -53,6 +53,8 @@ def canonical(instance: Instance) -> dict[str, Any]:
     for column in ("FAIL_TO_PASS", "PASS_TO_PASS"):
         value = row[column]
         row[column] = json.loads(value) if isinstance(value, str) else list(value)
+        if not isinstance(row[column], list):
+            raise TypeError(f"{column} is no list")
     return row
 
 
@@ -70,7 +72,7 @@ def load(name: str, split: str = "test") -> Dataset:
     revision = ""
     if path.suffix in (".json", ".jsonl"):
         rows = _from_json(path)
-    elif path.exists():
+    elif target and path.exists():
         rows = _from_disk(path, split)
     elif path.suffix == ".parquet" or target.startswith((".", "/")) or target.count("/") != 1:
         known = ", ".join(sorted(ALIASES))
@@ -133,8 +135,9 @@ def _from_hub(name: str, split: str) -> tuple[list[dict[str, Any]], str]:
             f"dataset {name!r} (split {split!r}) cannot be loaded: {reason}; without a network, "
             "name a local .parquet, .jsonl or directory instead"
         ) from None
-    sources = " ".join(table.info.download_checksums or {})
-    match = re.search(r"@([0-9a-f]{40})/", sources)
+    # The commit names the cache's directory, so that it is known offline too.
+    sources = [*(table.info.download_checksums or {}), *(f["filename"] for f in table.cache_files)]
+    match = re.search(r"[@/]([0-9a-f]{40})/", " ".join(sources))
     return list(table.to_list()), match[1] if match else ""
 
 

@@ -71,20 +71,31 @@ def read_verdicts(
 def _match(
     runs: Mapping[str, Findings], predictions: Sequence[Path]
 ) -> tuple[list[Findings], list[str]]:
-    by_number = {run_number(key): key for key in runs}
-    found, used = [], set()
+    found: list[Findings] = []
+    used: dict[str, str] = {}
     for position, path in enumerate(predictions, 1):
         number = run_number(path.stem)
-        key = by_number.get(number if number is not None else position)
-        if key is None and len(runs) == len(predictions) == 1:
-            key = next(iter(runs))
-        if key is None:
+        wanted = position if number is None else number
+        keys = [key for key in runs if run_number(key) == wanted]
+        if not keys and len(runs) == len(predictions) == 1:
+            (only,) = runs
+            keys = [only] if None in (number, run_number(only)) else []
+        if not keys:
             raise UserError(
                 f"{path.name}: no run in --verdicts matches it; runs: {', '.join(sorted(runs))}, "
                 "matched by the trailing runN of key and file name"
             )
-        used.add(key)
-        found.append(runs[key])
+        if len(keys) > 1:
+            raise UserError(
+                f"{path.name}: runs {', '.join(keys)} of --verdicts all match it; leave one of them"
+            )
+        if keys[0] in used:
+            raise UserError(
+                f"{path.name}: run {keys[0]!r} of --verdicts matches it and {used[keys[0]]}; "
+                "give each file a runN of its own"
+            )
+        used[keys[0]] = path.name
+        found.append(runs[keys[0]])
     ignored = [
         f"run {key!r} of --verdicts has no predictions file: ignored"
         for key in runs

@@ -88,7 +88,7 @@ def adopt_plan(parts: Parts, ledger: Ledger) -> dict[str, Any]:
         "has_control": parts.scorer.has_control,
         "sandbox_kind": parts.sandboxes.name,
         "repos": {item.id: item.stratum for item in parts.instances},
-        "versions": versions(),
+        "versions": versions() | {f"agent {plan.agent}": parts.agent.version},
     }
     write_atomically(run.plan, json.dumps(content, indent=2, default=str) + "\n")
     return json.loads(json.dumps(content, default=str))  # type: ignore[no-any-return]
@@ -141,9 +141,9 @@ def carry_out(parts: Parts) -> int:
     from pipeline.ledger import Ledger
 
     with parts.run.held(), Ledger(parts.run.ledger) as ledger:
-        plan = adopt_plan(parts, ledger)
         for warning in parts.sandboxes.preflight(parts.instances):
             parts.voice.note(warning)
+        plan = adopt_plan(parts, ledger)
         parts.sandboxes.reap()
         finished = drive(parts, ledger)
         results = conclude(parts.run, plan, ledger)
@@ -236,7 +236,8 @@ class Desk:
         from pipeline.schedule import Brake
 
         self.plan = plan
-        self.run = RunDir(logs / plan.name)
+        # Agents run elsewhere: every path that they get must be whole.
+        self.run = RunDir((logs / plan.name).absolute())
         self.brake = Brake()
         self.voice = Voice(quiet=quiet)
         self.place = Place(

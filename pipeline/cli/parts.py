@@ -41,7 +41,7 @@ def make_agent(name: str, options: Mapping[str, Any]) -> Agent:
     }
     if name not in agents:
         raise UserError(f"unknown agent {name!r}; known: {', '.join(agents)}")
-    return agents[name](options)
+    return agents[name](whole(options))
 
 
 def read_ids(names: Sequence[str]) -> tuple[str, ...]:
@@ -118,10 +118,28 @@ def pinned(options: Mapping[str, Any]) -> dict[str, Any]:
     """Agent options as the digest sees them: files by content, places left out."""
     places = ("program", "checkout")
     found = {key: value for key, value in options.items() if key not in places}
-    config = found.get("config")
-    if isinstance(config, str) and Path(config).is_file():
-        found["config"] = f"sha256:{sha256(Path(config))}"
+    if isinstance(found.get("config"), str):
+        found["config"] = by_content(found["config"])
+    if isinstance(found.get("argv"), list):
+        found["argv"] = [by_content(part) for part in found["argv"]]
     return found
+
+
+def by_content(name: object) -> object:
+    """A file's hash; whatever is no file stays as it is."""
+    path = Path(str(name))
+    return f"sha256:{sha256(path)}" if path.is_file() else name
+
+
+def whole(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Agent options with whole paths: agents run elsewhere."""
+    files = ("program", "checkout", "config")
+    return {
+        key: str(Path(value).absolute())
+        if key in files and isinstance(value, str) and Path(value).exists()
+        else value
+        for key, value in options.items()
+    }
 
 
 def replies_path(recipe: Recipe) -> Path | None:
@@ -137,12 +155,12 @@ def replies_path(recipe: Recipe) -> Path | None:
     return path
 
 
-def make_plan(recipe: Recipe, selection: Selection) -> RunPlan:
+def make_plan(recipe: Recipe, selection: Selection, *, asks_model: bool = True) -> RunPlan:
     """The resolved plan of a recipe."""
     from pipeline.domain import Limits, Sampling, SandboxLimits
     from pipeline.plan import Execution, RunPlan
 
-    replies = replies_path(recipe)
+    replies = replies_path(recipe) if asks_model else None
     sandbox = recipe.sandbox.model_dump(exclude={"kind", "mirrors"})
     return RunPlan(
         name=recipe.name,

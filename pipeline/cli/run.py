@@ -27,11 +27,15 @@ def run_recipe(recipe: Recipe, *, logs: Path, quiet: bool) -> int:
     agent.preflight()
     source = parts.make_source(recipe) if agent.asks_model else None
     selection, instances, _ = parts.draw(recipe.selection)
-    desk = drive.Desk(recipe, parts.make_plan(recipe, selection), logs, quiet=quiet)
+    plan = parts.make_plan(recipe, selection, asks_model=agent.asks_model)
+    if source is not None and plan.replies:
+        for attempt in plan.grid():
+            source(attempt, 1)  # refuses early what the script does not cover
+    desk = drive.Desk(recipe, plan, logs, quiet=quiet)
     sandboxes = parts.make_sandboxes(desk.place, instances)
     parts.refuse_mismatch(agent, sandboxes)
-    scorer = SwebenchScorer(sandboxes, desk.plan.sandbox)
-    with open_lanes(source, model=recipe.model.server_id, limits=desk.plan.limits) as lanes:
+    scorer = SwebenchScorer(sandboxes, plan.sandbox)
+    with open_lanes(source, model=recipe.model.server_id, limits=plan.limits) as lanes:
         return desk.carry_out(instances, agent, sandboxes, scorer, lanes)
 
 

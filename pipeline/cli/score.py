@@ -77,7 +77,7 @@ def refuse_strangers(asked: Sequence[str], dataset: str, split: str) -> None:
     strangers = [instance_id for instance_id in asked if instance_id not in known]
     if strangers:
         raise UserError(
-            f"{len(strangers)} predictions are for no instance of {dataset}: "
+            f"{len(strangers)} of the predictions are for no instance of {dataset}: "
             f"{', '.join(strangers[:3])}; name the dataset that they were made for"
         )
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from pipeline import tables
 from pipeline.domain import Fault, Rollout, Verdict
 from pipeline.ledger import Book, Kind, Row
-from pipeline.outcomes import Blame, Outcome, Settlement
+from pipeline.outcomes import Blame, Control, Outcome, Settlement
 from pipeline.results import AttemptRow, Results
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ COLOURS = {
 }
 MOST_ROWS = 60
 DETAIL_CHARACTERS = 240
+IMPORTED = "imported"
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -69,7 +70,7 @@ class Voice:
         model = "" if plan.model == "none" else f", {plan.model}"
         model = ", scripted replies (no model is measured)" if plan.replies else model
         self.say(
-            f"{plan.name}: {len(plan.selection.ids)} instances × {plan.attempts}, "
+            f"{plan.name}: {tables.count(len(plan.selection.ids), 'instance')} × {plan.attempts}, "
             f"agent {plan.agent}{model}, plan {plan.digest}{before}"
         )
         if self.err.is_terminal and not self.quiet:
@@ -126,15 +127,20 @@ def describe(row: Row) -> str:
         detail = escape(" ".join(value.detail.split())[:DETAIL_CHARACTERS])
         return f"{name} try {row.try_number} [magenta]{value.cause} fault[/]: {detail}"
     if isinstance(value, Rollout):
+        if value.stop is None:
+            return ""  # imported: there are as many as lines in a file
         patch = "a patch" if value.submission is not None else "no patch"
-        stop = value.stop or "imported"
-        return f"{name} {stop}: {patch}, {value.steps} steps, {value.seconds:.0f} s"
+        return f"{name} {value.stop}: {patch}, {value.steps} steps, {value.seconds:.0f} s"
     if isinstance(value, Verdict):
+        if value.grader == IMPORTED:
+            return ""
         f2p, p2p = value.fail_to_pass, value.pass_to_pass
         counts = f" (fail to pass {f2p.passed}/{f2p.total}, pass to pass {p2p.passed}/{p2p.total})"
         how = ", ".join((f"{value.seconds:.0f} s", *value.evidence.reasons))
         return f"{name} {value.finding}{counts if f2p.total else ''}, {how}"
     assert isinstance(value, Settlement)
+    if value.control is Control.IMPORTED:
+        return ""
     colour = COLOURS[value.blame]
     cause = f" ({value.cause})" if value.cause else ""
     unsettled = ", unsettled" if value.blame is Blame.AMBIGUOUS else ""

@@ -30,10 +30,13 @@ def connect() -> docker.DockerClient:
     Raises:
         UserError: none answers.
     """
+    client = None
     try:
         client = docker.from_env(timeout=API_SECONDS, max_pool_size=64)
         client.ping()
     except (DockerException, requests.RequestException) as error:
+        if client is not None:
+            client.close()
         place = os.environ.get("DOCKER_HOST", "the default socket")
         raise UserError(
             f"Docker does not answer at {place}: {short(error)}; start it, set DOCKER_HOST, "

@@ -17,6 +17,8 @@ from pipeline.gateway.replies import Ending, Reading, Reply, infra, read
 
 MOST_REQUESTS = 4
 LONGEST_WAIT_SECONDS = 60.0
+HANGS_AFTER_SECONDS = 60.0
+"""A request that nobody has answered for so long when a try is ended hangs."""
 
 
 class Source(Protocol):
@@ -40,9 +42,19 @@ class Lane:
     """0: none. Holds only where the endpoint reports what a request cost."""
     usage: Usage = field(default_factory=Usage)
     ending: Ending = None
-    waited_seconds: float = 0.0
+    lost_seconds: float = 0.0
+    """Of pauses, and of requests that failed."""
+    asking_since: float | None = None
+    """When the request that is under way was sent."""
     seen: list[Any] = field(default_factory=list)
     """Messages of the latest request: the tape holds each of them once."""
+
+    @property
+    def waited_seconds(self) -> float:
+        """Time that the endpoint took and gave nothing for; an unanswered request counts."""
+        since = self.asking_since
+        pending = time.monotonic() - since if since is not None else 0.0
+        return self.lost_seconds + (pending if pending >= HANGS_AFTER_SECONDS else 0.0)
 
     async def exchange(self, body: bytes) -> Reply:
         """Pass one request on, again where that can help, and note how it ended."""
@@ -69,11 +81,11 @@ class Lane:
         if wait is None:
             wait = self.backoff_seconds * 2 ** (again - 1) * random.uniform(0.75, 1.25)
         wait = min(wait, LONGEST_WAIT_SECONDS)
-        self.waited_seconds += wait
+        self.lost_seconds += wait
         await asyncio.sleep(wait)
 
     async def ask(self, body: bytes) -> tuple[Reply, Reading]:
-        started = time.monotonic()
+        self.asking_since = started = time.monotonic()
         try:
             reply = await self.source.ask(body)
             reading = read(reply, self.source.where)
@@ -83,7 +95,14 @@ class Lane:
                 Cause.ENDPOINT, text, retry=not isinstance(error, httpx.UnsupportedProtocol)
             )
             reply = refusal(502, text)
-        self.record(body, reply, reading, time.monotonic() - started)
+        seconds, self.asking_since = time.monotonic() - started, None
+        if isinstance(reading.ending, Fault):
+            self.lost_seconds += seconds
+        try:
+            self.record(body, reply, reading, seconds)
+        except OSError as error:
+            # A conversation without its record is not one that we may count.
+            return refusal(500, str(error)), infra(Cause.DISK, f"{self.tape}: {error}")
         return reply, reading
 
     def record(self, body: bytes, reply: Reply, reading: Reading, seconds: float) -> None:
