@@ -99,12 +99,11 @@ def attribute(
     if isinstance(meaning, Cause):
         raise InfraError(meaning, departure.detail or departure.exit_status)
     if meaning is Stop.TIME_LIMIT and asked:
-        if not usage.requests:
-            text = f"no request reached the model within {seconds:.0f} s"
-            raise InfraError(Cause.AGENT_CRASH, text)
         if seconds - waited_seconds < limits.seconds <= seconds:
             text = f"{waited_seconds:.0f} of {seconds:.0f} s went by waiting for the endpoint"
             raise InfraError(Cause.ENDPOINT, text)
+        if not usage.requests:
+            raise InfraError(Cause.AGENT_CRASH, f"it asked the model nothing in {seconds:.0f} s")
     return Rollout(
         stop=meaning,
         submission=departure.submission,

@@ -39,6 +39,8 @@ class Stages:
     kept_gold: Callable[[str, str], Verdict | None]
     """A pass from an earlier run for (instance id, image digest)."""
     has_control: bool = True
+    recorded: bool = False
+    """Rollouts are looked up: another try would find the same."""
 
 
 @dataclass(slots=True)
@@ -202,6 +204,8 @@ class Schedule:
         """Whether another try of the same job was put in the queue."""
         used = self.tries[job.kind, job.attempt]
         if used >= self.plan.execution.tries or not RETRYABLE[fault.cause]:
+            return False
+        if job.kind is Kind.ROLLOUT and self.stages.recorded:
             return False
         base = self.plan.execution.backoff_seconds * 2 ** (used - 1)
         self.push(job.kind, job.attempt, delay=base * self.rng.uniform(0.75, 1.25))

@@ -284,9 +284,15 @@ def test_a_full_context_outranks_the_crash_that_the_agent_makes_of_it() -> None:
     assert found.stop is Stop.CONTEXT_LIMIT
 
 
-@pytest.mark.parametrize("ending", [fault(Cause.ENDPOINT), Stop.COST_LIMIT])
-def test_a_clean_submission_stands_whatever_the_endpoint_did(ending: Stop | Fault) -> None:
-    assert leave(departure(Stop.SUBMITTED), ending=ending).stop is Stop.SUBMITTED
+def test_a_submission_after_the_endpoint_had_failed_is_not_the_models() -> None:
+    with pytest.raises(InfraError) as caught:
+        leave(departure(Stop.SUBMITTED), ending=fault(Cause.ENDPOINT))
+    assert caught.value.cause is Cause.ENDPOINT
+
+
+def test_a_submission_forced_by_a_limit_of_the_gateway_is_graded_and_keeps_that_stop() -> None:
+    found = leave(departure(Stop.SUBMITTED), ending=Stop.COST_LIMIT)
+    assert (found.stop, found.submission) == (Stop.COST_LIMIT, Patch("diff"))
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,14 @@ def _items(path: Path, text: str) -> list[tuple[str, Any]]:
     raise UserError(f"{path}: expected a JSON list or object of predictions")
 
 
+def listing(root: Path) -> str:
+    """sha256 over the names and sizes of an agent's trajectories and statuses."""
+    names = ("*.traj.json", "*.traj", "*exit_statuses*.yaml")
+    found = {path for name in names for path in root.rglob(name)}
+    lines = sorted(f"{path.relative_to(root)} {path.stat().st_size}" for path in found)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class PredictionsAgent:
     """The k-th attempt is what the k-th file says. An absent id is missing, not failed.
@@ -130,6 +138,14 @@ class PredictionsAgent:
     name: str = "predictions"
     asks_model: bool = False
     version: str = ""
+
+    @property
+    def identity(self) -> dict[str, list[str]]:
+        """What decides its rollouts: files by content, the agent's own files by name and size."""
+        found = {"files": [file.sha256 for file in self.files]}
+        if self.trajectories:
+            found["trajectories"] = [listing(root) for root in self.trajectories]
+        return found
 
     def preflight(self) -> None:
         for root in self.trajectories:

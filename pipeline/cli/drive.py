@@ -223,6 +223,7 @@ def make_stages(parts: Parts) -> Stages:
         gold=scoring.gold,
         kept_gold=scoring.kept_gold,
         has_control=parts.scorer.has_control,
+        recorded=parts.plan.agent == "predictions",
     )
 
 

@@ -55,7 +55,7 @@ def score(
     tree = {
         "name": run,
         "selection": {"dataset": dataset, "split": split, "strategy": "ids", "ids": asked},
-        "agent": {"name": "predictions", "options": {"files": [file.sha256 for file in files]}},
+        "agent": {"name": "predictions", "options": agent.identity},
         "model": {"name": files[0].model},
         "attempts": len(files),
     }
