@@ -229,8 +229,9 @@ class Ledger:
             with self._db:
                 yield self._db
         except sqlite3.OperationalError as error:
+            remedy = "make it writable" if "readonly" in str(error) else "free some space"
             raise UserError(
-                f"{self.path}: {error}; free some space and run again, all finished work is kept"
+                f"{self.path}: {error}; {remedy} and run again, all finished work is kept"
             ) from None
 
     def write_meta(self, key: str, value: str) -> None:

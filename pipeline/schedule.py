@@ -96,6 +96,7 @@ class Schedule:
         self.running: dict[Future[Result], Job] = {}
         self.tries: dict[tuple[Kind, Attempt], int] = {}
         self.resting: dict[str, set[Attempt]] = {id_: set() for id_ in plan.selection.ids}
+        self.before_gold: dict[Job, int] = {}
         self.counter = 0
         self.soft_since: float | None = None
 
@@ -150,6 +151,7 @@ class Schedule:
             number = len(self.book.entry(job.attempt).rollouts) + 1
             return self.executors[Kind.ROLLOUT].submit(self.stages.roll, job.attempt, number)
         if job.kind is Kind.CONTROL:
+            self.before_gold[job] = self.newest(job.attempt.instance_id)
             return self.executors[Kind.VERDICT].submit(self.stages.gold, job.attempt.instance_id)
         rollout = self.book.entry(job.attempt).rollout
         assert isinstance(rollout, Rollout)
@@ -189,7 +191,18 @@ class Schedule:
         self.book.add(row)
         self.landed(row)
 
+    def newest(self, instance_id: str) -> int:
+        """The latest row that gold could be asked about."""
+        lasts = [self.book.entry(attempt).last for attempt in self.attempts_at(instance_id)]
+        return max((row.seq for row in lasts if row), default=0)
+
     def land(self, job: Job, value: Result) -> None:
+        if job.kind is Kind.CONTROL:
+            before = self.before_gold.pop(job)
+            if isinstance(value, Verdict) and before != self.newest(job.attempt.instance_id):
+                # It began before something that it would speak for: row order would lie.
+                self.push(Kind.CONTROL, job.attempt)
+                return
         self.write(job.kind, job.attempt, value)
         if isinstance(value, Fault) and self.retry(job, value):
             return

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from pipeline.docker import connect
+from pipeline.outcomes import UserError
+
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 GUARD: dict[str, Any] = {"on": False, "roots": ()}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -76,9 +79,6 @@ def shared() -> Path:
 
 def daemon_problem() -> str:
     """Empty if a Docker daemon answers."""
-    from pipeline.docker import connect
-    from pipeline.outcomes import UserError
-
     try:
         connect().close()
     except UserError as error:

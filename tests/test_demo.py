@@ -19,7 +19,7 @@ import pytest
 from pipeline import config
 from pipeline.cli import parts
 from pipeline.cli.demo import demo_recipe
-from pipeline.domain import Cause, Fault, Rollout
+from pipeline.domain import Cause, Fault
 from pipeline.ledger import Kind, Ledger
 
 PASSONE = Path(sys.executable).with_name("passone")

@@ -858,3 +858,33 @@ def test_killed_anywhere_in_any_world_ends_in_the_same_tables(
     cut = data.draw(st.integers(0, len(rows)))
     continued = run_to_the_end(plan, world, rows[:cut], invocations=8)
     assert table(plan, continued) == table(plan, whole)
+
+
+def test_a_gold_that_was_overtaken_by_a_verdict_does_not_speak_for_it() -> None:
+    scored = Event()
+    golds = {"a": [STUMBLE, RESOLVED]}
+    world = World(scores={("a", 1): [UNRESOLVED], ("a", 2): [UNRESOLVED_AND_BROKEN]}, golds=golds)
+    ledger = memory_ledger()
+    assert drive(make_plan("a", k=1), ledger, world)
+    assert settled(make_plan("a", k=1), ledger)[A1] == MOVED
+
+    def before(stage: str, attempt: Attempt) -> None:
+        # The gold that is looked at again waits until the new attempt has its verdict.
+        if stage == "gold" and not scored.is_set():
+            while not any(row.kind is Kind.VERDICT and row.attempt.number == 2 for row in landed):
+                scored.wait(0.01)
+            scored.set()
+
+    landed: list[Row] = []
+    world.before = before
+    plan = make_plan("a", k=2)
+    with ThreadPoolExecutor(4) as pool:
+        assert drive(plan, ledger, world, executor=pool, brake=Brake(), landed=landed.append)
+    rows = list(ledger.rows())
+    (overtaking,) = (
+        row.seq for row in rows if row.kind is Kind.VERDICT and row.attempt.number == 2
+    )
+    last_gold = max(row.seq for row in rows if row.kind is Kind.CONTROL)
+    assert [call[0] for call in world.calls].count("gold") >= 3
+    assert last_gold > overtaking
+    assert set(settled(plan, ledger).values()) == {("unresolved", "model")}
