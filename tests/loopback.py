@@ -132,6 +132,8 @@ class Server:
 def handler_of(server: Server) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Headers and body are two writes: together they would wait for an acknowledgement.
+        disable_nagle_algorithm = True
 
         def log_message(self, *arguments: object) -> None:
             return

@@ -56,7 +56,7 @@ def test_a_brace_that_closes_nothing_is_refused_and_no_bug(part: str) -> None:
 
 def test_every_field_is_filled_in(tmp_path: Path) -> None:
     names = sorted(FIELDS)
-    script = 'for part in "$@"; do echo "$part"; done > fields; : > {patch_file}'
+    script = 'for part in "$@"; do echo "$part"; done > {workdir}/fields; : > {patch_file}'
     shell(script, tmp_path, *(f"{name}={{{name}}}" for name in names))
     said = dict(line.split("=", 1) for line in (tmp_path / "fields").read_text().splitlines())
     assert said == {
@@ -74,7 +74,7 @@ def test_every_field_is_filled_in(tmp_path: Path) -> None:
 
 
 def test_doubled_braces_are_braces(tmp_path: Path) -> None:
-    shell("echo '{{\"a\": 1}}' > said; : > {patch_file}", tmp_path)
+    shell("echo '{{\"a\": 1}}' > {workdir}/said; : > {patch_file}", tmp_path)
     assert (tmp_path / "said").read_text() == '{"a": 1}\n'
 
 
@@ -120,7 +120,7 @@ def test_it_sees_a_dummy_key_its_lane_and_its_limits(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OTHER_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", "https://elsewhere/v1")
-    shell("env > environment; : > {patch_file}", tmp_path)
+    shell("env > {workdir}/environment; : > {patch_file}", tmp_path)
     text = (tmp_path / "environment").read_text()
     assert KEY not in text
     assert "elsewhere" not in text
@@ -133,13 +133,13 @@ def test_it_sees_a_dummy_key_its_lane_and_its_limits(
 
 def test_without_docker_it_works_behind_the_wrapper(tmp_path: Path) -> None:
     site = LocalSite(tree=tmp_path, directory="/testbed", wrapper=("/usr/bin/env", "WRAPPED=yes"))
-    script = "echo $WRAPPED {directory} {image}. {labels}. > said; : > {patch_file}"
+    script = "echo $WRAPPED {directory} {image}. {labels}. > {workdir}/said; : > {patch_file}"
     shell(script, tmp_path, site=site)
     assert (tmp_path / "said").read_text() == "yes /testbed . .\n"
 
 
 def test_a_cancelled_try_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    script = "printf diff > {patch_file}; (sleep 60; touch late) & sleep 60"
+    script = "printf diff > {patch_file}; (sleep 60; touch {workdir}/late) & sleep 60"
     cancelled = Event()
     Timer(0.3, cancelled.set).start()
     agent = CommandAgent({"argv": ["/bin/sh", "-c", script]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import importlib.util
 import json
 import shutil
@@ -310,6 +311,10 @@ def test_without_docker_it_works_behind_the_wrapper_in_the_tree(tmp_path: Path) 
     said = read_settings(argv)
     assert said["environment.environment_class"] == "local"
     assert said["environment.cwd"] == "/testbed"
+
+
+def test_its_version_is_that_of_the_installed_package() -> None:
+    assert MiniSweAgent().version == importlib.metadata.version("mini-swe-agent")
 
 
 def test_its_own_config_file_is_passed_on_verbatim(tmp_path: Path) -> None:

@@ -328,6 +328,10 @@ def test_an_option_that_the_config_sets_elsewhere_is_refused(name: str, tmp_path
     assert "SECRET123" not in str(caught.value)
 
 
+def test_a_program_without_a_python_beside_it_has_no_version(tmp_path: Path) -> None:
+    assert SweAgent({"program": str(a_program(tmp_path, "exit 0"))}).version == ""
+
+
 def test_without_docker_it_cannot_work(tmp_path: Path) -> None:
     site = LocalSite(tree=tmp_path, directory="/testbed", wrapper=())
     agent = SweAgent({"program": str(a_program(tmp_path, "exit 0"))})
@@ -409,6 +413,11 @@ def test_the_table_knows_every_status_that_the_installed_agent_writes(package: P
                     found.add(word)
     assert {"submitted", "exit_cost", "exit_error", "exit_format"} <= found
     assert found - STATUS.keys() == set()
+
+
+@peer
+def test_its_version_is_told_by_its_own_python(package: Path) -> None:
+    assert SweAgent({"program": PROGRAM}).version.startswith("1.")
 
 
 @peer

@@ -60,7 +60,8 @@ def score(
         "attempts": len(files),
     }
     config.override(tree, assignments or ())
-    recipe = config.parse(tree, "passone score")
+    # Not parsed as a config is: a model's name in a file of somebody's must expand no variable.
+    recipe = config.check(config.Recipe, tree, "passone score")
     selection, instances, _ = parts.draw(recipe.selection)
     desk = drive.Desk(recipe, parts.make_plan(recipe, selection), logs, quiet=quiet)
     sandboxes, scorer = make_scorer(desk, instances, verdicts, predictions)

@@ -27,6 +27,7 @@ COLOURS = {
     Blame.INFRA: "magenta",
 }
 MOST_ROWS = 60
+WIDE = 110
 DETAIL_CHARACTERS = 240
 IMPORTED = "imported"
 
@@ -108,7 +109,9 @@ class Voice:
     def report(self, results: Results) -> None:
         """The table and the headline, on stdout."""
         few = len(results.rows) <= MOST_ROWS
-        self.out.print(attempt_table(results.rows) if few else repo_table(results))
+        narrow = self.out.is_terminal and self.out.width < WIDE
+        table = attempt_table(results.rows, narrow=narrow) if few else repo_table(results)
+        self.out.print(table)
         for line in tables.losses(results)[:20]:
             self.out.print(f"[magenta]lost[/] {escape(line)}")
         for number, line in enumerate(tables.headline(results)):
@@ -159,26 +162,30 @@ def repo_table(results: Results) -> Table:
     return table
 
 
-def attempt_table(rows: Sequence[AttemptRow]) -> Table:
-    """instance · repo · patch? · outcome · tries · steps · tokens · seconds."""
+def attempt_table(rows: Sequence[AttemptRow], *, narrow: bool = False) -> Table:
+    """instance · repo · patch? · outcome · tries · steps · tokens · seconds.
+
+    A narrow terminal goes without the repository, which the id names, and the stop.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold")
     many = any(row.attempt > 1 for row in rows)
-    table.add_column("instance", no_wrap=True)
+    table.add_column("instance", overflow="fold")
     if many:
         table.add_column("#", justify="right")
-    for name in ("repo", "patch?", "outcome"):
+    for name in ("patch?", "outcome") if narrow else ("repo", "patch?", "outcome"):
         table.add_column(name, no_wrap=True)
     for name in ("tries", "steps", "tokens", "seconds"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         colour = COLOURS.get(Blame(row.blame), "") if row.blame else "dim"
         extra = f" ({row.cause})" if row.cause else ""
-        if row.outcome == Outcome.NO_SUBMISSION and row.stop:
+        if row.outcome == Outcome.NO_SUBMISSION and row.stop and not narrow:
             extra = f" ({row.stop})"
         cells = [row.instance_id]
         if many:
             cells.append(str(row.attempt))
-        cells += [row.repo, tables.yes_no(row.patch), f"[{colour}]{row.outcome}{extra}[/]"]
+        cells += [] if narrow else [row.repo]
+        cells += [tables.yes_no(row.patch), f"[{colour}]{row.outcome}{extra}[/]"]
         cells += [str(row.tries), str(row.steps), f"{tables.tokens([row]):,}", f"{row.seconds:.1f}"]
         table.add_row(*cells)
     return table
