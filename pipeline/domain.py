@@ -201,6 +201,10 @@ class Departure:
     submission: Submission | None = None
     detail: str = ""
     steps: int = 0
+    died: bool = False
+    """Where it means a cause: something died after the model had acted; it may have done it."""
+    worked_until: float | None = None
+    """Unix time of its last observation; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,7 @@ def attribute(
             raise InfraError(ending.cause, ending.detail)
         meaning = ending
     if isinstance(meaning, Cause):
-        raise InfraError(meaning, departure.detail or departure.exit_status)
+        raise InfraError(meaning, departure.detail or departure.exit_status, died=departure.died)
     if meaning is Stop.TIME_LIMIT and asked:
         if seconds - waited_seconds < limits.seconds <= seconds:
             text = f"{waited_seconds:.0f} of {seconds:.0f} s went by waiting for the endpoint"

@@ -80,6 +80,11 @@ class Results:
         return str(self.plan["name"])
 
     @property
+    def recorded(self) -> bool:
+        """Whether anybody counted what the agent used: predictions come without."""
+        return bool(self.plan["agent"] != "predictions")
+
+    @property
     def ids(self) -> Sequence[str]:
         return list(dict.fromkeys(row.instance_id for row in self.rows))
 
@@ -169,7 +174,7 @@ class Results:
                 "input_tokens": usage.input_tokens,
                 "cached_tokens": usage.cached_tokens,
                 "output_tokens": usage.output_tokens,
-                "cost_usd": usage.cost_usd if usage.requests else 0.0,
+                "cost_usd": usage.cost_usd if self.recorded else None,
             },
             "controls": self.controls(),
         }

@@ -78,10 +78,11 @@ class Runner:
                 )
             finally:
                 spent.append(lane.usage)
-            if site is not None and departure.meaning is not Stop.SUBMITTED:
-                # Its own clean-up ends the container in the last moment: not a casualty.
-                killed = self.sandboxes.casualty(site, since=begun, until=time.time() - 1.5)
-                if killed and lane.ending is None:
+            if site is not None and departure.worked_until is not None:
+                # Later deaths are its own clean-up. An agent may go on talking to a dead container.
+                until = departure.worked_until
+                killed = self.sandboxes.casualty(site, since=begun, until=until)
+                if killed and lane.ending is None and departure.meaning is not Stop.SUBMITTED:
                     raise InfraError(Cause.SANDBOX, killed, died=True)
             return attribute(
                 departure,

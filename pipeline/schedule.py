@@ -216,7 +216,7 @@ class Schedule:
     def retry(self, job: Job, fault: Fault) -> bool:
         """Whether another try of the same job was put in the queue."""
         used = self.tries[job.kind, job.attempt]
-        if used >= self.plan.execution.tries or not RETRYABLE[fault.cause]:
+        if used >= self.plan.execution.tries or not (RETRYABLE[fault.cause] or fault.died):
             return False
         if job.kind is Kind.ROLLOUT and self.stages.recorded:
             return False

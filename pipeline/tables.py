@@ -188,6 +188,20 @@ def controls_line(summary: Record, *, imported: bool) -> str:
     return "controls: " + ", ".join(said)
 
 
+def spending(usage: Record, resolved: int, *, recorded: bool) -> str:
+    """Requests, tokens and money; unknown is not zero."""
+    if not recorded:
+        return "usage not recorded"
+    cost = usage["cost_usd"]
+    money = "$ unknown" if cost is None else f"${cost:.2f}"
+    if cost and resolved:
+        money += f" · ${cost / resolved:.2f}/resolved"
+    return (
+        f"{count(usage['requests'], 'request')} · {usage['input_tokens']:,} tokens in "
+        f"({usage['cached_tokens']:,} cached), {usage['output_tokens']:,} out · {money}"
+    )
+
+
 def headline(results: Results) -> list[str]:
     """Never a bare number: n × k, the rate with its interval and range, and who was to blame."""
     summary = results.summary()
@@ -209,15 +223,8 @@ def headline(results: Results) -> list[str]:
             f"{percent(majority['rate'])} of decided, range "
             f"{percent(majority['low'])}–{percent(majority['high'])}"
         )
-    cost, resolved = usage["cost_usd"], outcomes["resolved"]
-    money = "$ unknown" if cost is None else f"${cost:.2f}"
-    if cost and resolved:
-        money += f" · ${cost / resolved:.2f}/resolved"
-    lines.append(
-        f"{count(summary['tries'], 'try').replace('trys', 'tries')} · "
-        f"{count(usage['requests'], 'request')} · {usage['input_tokens']:,} tokens in "
-        f"({usage['cached_tokens']:,} cached), {usage['output_tokens']:,} out · {money}"
-    )
+    tries = f"{summary['tries']} {'try' if summary['tries'] == 1 else 'tries'}"
+    lines.append(f"{tries} · {spending(usage, outcomes['resolved'], recorded=results.recorded)}")
     imported = not results.plan["has_control"]
     lines.append(f"{controls_line(summary, imported=imported)} · grader {summary['grader']}")
     if results.unknown_exits:

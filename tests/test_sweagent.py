@@ -279,7 +279,8 @@ def test_the_command_line_sets_what_the_config_says(tmp_path: Path) -> None:
     # Any limit but zero ends a model without a known price at its first answer.
     assert said["agent.model.per_instance_cost_limit"] == "0"
     assert said["agent.model.total_cost_limit"] == "0"
-    assert said["agent.model.per_instance_call_limit"] == "7"
+    # It makes one request more than it is told.
+    assert said["agent.model.per_instance_call_limit"] == "6"
     assert json.loads(said["agent.model.completion_kwargs"])["max_retries"] == 0
     assert said["agent.model.retry.retries"] == "1"
     assert json.loads(said["instances.deployment.docker_args"]) == [

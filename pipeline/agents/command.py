@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.agents.driving import DUMMY_KEY, GRACE_SECONDS, NO_LIMIT_SECONDS, child_environment
+from pipeline.agents.driving import DUMMY_KEY, NO_LIMIT_SECONDS, child_environment
 from pipeline.contracts import Assignment, ContainerSite, LocalSite
 from pipeline.domain import Cause, Departure, Patch, Step, Stop
 from pipeline.outcomes import UserError
 from pipeline.process import run
 
+OWN_GRACE_SECONDS = 10
+"""It may keep no clock of its own, so ours is nearly the limit itself."""
 FIELDS = (
     "instance_id",
     "prompt_file",
@@ -104,7 +106,7 @@ class CommandAgent:
         done = run(
             [*wrapper, *argv],
             output=workdir / "agent.log",
-            timeout_seconds=limit + GRACE_SECONDS,
+            timeout_seconds=limit + OWN_GRACE_SECONDS,
             # Its arguments are written relative to where the user stands.
             cwd=None,
             env=environment,

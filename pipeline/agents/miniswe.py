@@ -262,7 +262,19 @@ def read(trajectory: Path, instance_id: str, done: Completed | None = None) -> D
         submission=Patch.of(submission),
         detail=f"mini-swe-agent ended with {status or 'no exit status'}: {said}"[:600],
         steps=int(info.get("model_stats", {}).get("api_calls") or 0),
+        worked_until=last_observation(tree),
     )
+
+
+def last_observation(tree: Mapping[str, Any]) -> float | None:
+    """When the latest command came back, in Unix time."""
+    messages = tree.get("messages") or []
+    times = [
+        (message.get("extra") or {}).get("timestamp")
+        for message in messages
+        if message.get("role") == "tool"
+    ]
+    return max((time for time in times if isinstance(time, int | float)), default=None)
 
 
 def read_steps(trajectory: Path) -> list[Step]:

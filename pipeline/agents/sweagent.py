@@ -73,6 +73,8 @@ STATUS: dict[str, Stop | Cause] = {
 """Whatever is not here was never seen: Cause.UNKNOWN, loud, and not the model's."""
 
 DOCKER_ARGS = "instances.deployment.docker_args"
+DEATHS = ("exit_error", "exit_environment_error")
+"""Once the model has acted and the endpoint is fine, it may have done these itself."""
 AUTOSUBMITTED = re.compile(r"submitted \((.+)\)")
 
 
@@ -161,7 +163,10 @@ class SweAgent:
                     # Any limit ends a model without a known price at its first answer.
                     "per_instance_cost_limit": 0,
                     "total_cost_limit": 0,
-                    "per_instance_call_limit": assignment.limits.steps,
+                    # It asks once more than it is told.
+                    "per_instance_call_limit": max(assignment.limits.steps - 1, 1)
+                    if assignment.limits.steps
+                    else 0,
                     # The gateway retries, and nobody else.
                     "retry": {"retries": 1},
                     "completion_kwargs": '{"max_retries": 0, "timeout": 3600}',
@@ -263,9 +268,12 @@ def read(trajectory: Path, instance_id: str, done: Completed | None = None) -> D
     if owner != instance_id:
         raise InfraError(Cause.AGENT_CRASH, f"this trajectory is of {owner}, not of {instance_id}")
     response = str(turns[-1].get("response", "")) if turns else ""
+    broke = status.removeprefix("submitted (").removesuffix(")")
     return Departure(
         exit_status=status,
         meaning=meaning_of(status),
+        # `kill -9 $$` by the model and a runtime that died by itself look alike.
+        died=bool(steps) and (broke in DEATHS or broke.startswith("Uncaught ")),
         submission=Patch.of(info.get("submission")),
         detail=f"SWE-agent ended with {status or 'no exit status'}: {response}"[:600],
         steps=int((info.get("model_stats") or {}).get("api_calls") or len(steps)),

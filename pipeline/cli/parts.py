@@ -126,9 +126,9 @@ def pinned(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def by_content(name: object) -> object:
-    """A file's hash; whatever is no file stays as it is."""
+    """A file's hash; whatever is no file, or a program of this machine, stays as it is."""
     path = Path(str(name))
-    return f"sha256:{sha256(path)}" if path.is_file() else name
+    return f"sha256:{sha256(path)}" if path.is_file() and "bin" not in path.parts else name
 
 
 def whole(options: Mapping[str, Any]) -> dict[str, Any]:

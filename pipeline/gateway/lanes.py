@@ -69,8 +69,6 @@ class Lane:
             await self.pause(again, reply)
             reply, reading = await self.ask(body)
         self.ending = reading.ending
-        if reading.usage is not None:
-            self.usage += reading.usage
         if reading.ending is not None and reply.status < 400:
             # A 200 that holds no completion must not reach an agent as one.
             return refusal(502, describe(reading.ending) or "")
@@ -96,6 +94,8 @@ class Lane:
             )
             reply = refusal(502, text)
         seconds, self.asking_since = time.monotonic() - started, None
+        if reading.usage is not None:
+            self.usage += reading.usage
         if isinstance(reading.ending, Fault):
             self.lost_seconds += seconds
         try:

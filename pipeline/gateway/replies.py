@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from pipeline.domain import Cause, Fault, Stop, Usage
@@ -93,10 +93,19 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
     )
 
 
+def code_of(body: Mapping[str, Any]) -> int:
+    """The status that an error object with 200 means; 200 where it does not say."""
+    error = body["error"]
+    code = error.get("code") or error.get("status") if isinstance(error, Mapping) else None
+    text = str(code)
+    return int(text) if text.isascii() and text.isdigit() and 400 <= int(text) < 600 else 200
+
+
 def read_error(status: int, body: object, text: str, where: str) -> Reading:
     """An answer that says what went wrong."""
     words = words_of(body, text)
-    if status in (400, 413, 422, 200) and CONTEXT.search(words):
+    limited = "rate_limit" in words
+    if status in (400, 413, 422, 200) and CONTEXT.search(words) and not limited:
         return Reading(Stop.CONTEXT_LIMIT)
     if status in (400, 403, 200) and REFUSAL.search(words):
         return Reading(Stop.REFUSED)
@@ -109,14 +118,14 @@ def read_error(status: int, body: object, text: str, where: str) -> Reading:
         return infra(
             Cause.ENDPOINT, f"{detail} (check model.base_url, with and without /v1, and model.name)"
         )
-    if status == 413:
+    if status == 413 and not limited:
         return Reading(Stop.CONTEXT_LIMIT)
-    quota = "insufficient_quota" in words
-    return infra(Cause.ENDPOINT, detail, retry=status in TRANSIENT and not quota)
+    again = (status in TRANSIENT or limited) and "insufficient_quota" not in words
+    return infra(Cause.ENDPOINT, detail, retry=again)
 
 
 def read(reply: Reply, where: str) -> Reading:
-    """Classify one whole answer to a chat completion request."""
+    """Classify one whole answer to a chat completion request; what it cost counts either way."""
     try:
         body = json.loads(reply.content)
     except ValueError:
@@ -130,9 +139,12 @@ def read(reply: Reply, where: str) -> Reading:
             f"{excerpt(reply.content)}",
             retry=True,
         )
+    usage = usage_of(body) if body.get("usage") else None
     if body.get("error"):
-        return read_error(200, body, json.dumps(body["error"])[:300], where)
+        reading = read_error(code_of(body), body, json.dumps(body["error"])[:300], where)
+        return replace(reading, usage=usage)
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices:
-        return infra(Cause.ENDPOINT, f"{where} answered 200 without choices", retry=True)
+        reading = infra(Cause.ENDPOINT, f"{where} answered 200 without choices", retry=True)
+        return replace(reading, usage=usage)
     return Reading(None, usage=usage_of(body))
