@@ -19,7 +19,7 @@ import pytest
 from pipeline.config import ModelRecipe
 from pipeline.domain import Attempt, Cause, Fault, Stop, Usage
 from pipeline.gateway import Gateway, Lane, Upstream, check_endpoint, load_scripts
-from pipeline.gateway.replies import Ending
+from pipeline.gateway.replies import Ending, Reply, read
 from pipeline.outcomes import UserError
 from tests.loopback import Answer, Answering, Server, as_json, completes, in_turn, refuses, serve
 
@@ -671,3 +671,34 @@ def test_a_file_that_holds_no_scripts_is_refused(text: str, tmp_path: Path) -> N
     path.write_text(text)
     with pytest.raises(UserError, match="no scripted replies"):
         load_scripts(path)
+
+
+@pytest.mark.parametrize(
+    ("error", "ending", "again"),
+    [
+        ({"code": 401, "message": "no"}, Cause.CREDENTIALS, False),
+        ({"code": "429", "message": "slow down"}, Cause.ENDPOINT, True),
+        ({"code": 503, "message": "later"}, Cause.ENDPOINT, True),
+        ({"code": "weird", "message": "?"}, Cause.ENDPOINT, False),
+        ("just words", Cause.ENDPOINT, False),
+        ({"code": 400, "message": "maximum context length is 4096 tokens"}, None, False),
+    ],
+)
+def test_an_error_object_with_200_means_its_own_code(
+    error: object, ending: Cause | None, again: bool
+) -> None:
+    body = {"error": error, "usage": {"prompt_tokens": 7, "cost": 0.5}}
+    reading = read(Reply(200, json.dumps(body).encode()), "here")
+    found = reading.ending.cause if isinstance(reading.ending, Fault) else None
+    assert (found, reading.retry) == (ending, again)
+    assert (ending is None) == (reading.ending is Stop.CONTEXT_LIMIT)
+    # It was billed all the same.
+    assert reading.usage is not None
+    assert (reading.usage.input_tokens, reading.usage.cost_usd) == (7, 0.5)
+
+
+def test_a_rate_limit_that_calls_itself_too_large_is_the_endpoints() -> None:
+    body = {"error": {"code": "rate_limit_exceeded", "message": "too many tokens per minute"}}
+    reading = read(Reply(413, json.dumps(body).encode()), "here")
+    assert isinstance(reading.ending, Fault)
+    assert reading.retry

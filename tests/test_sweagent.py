@@ -135,6 +135,17 @@ def test_only_the_exact_word_is_a_clean_submission(status: str, meaning: Stop | 
     assert meaning_of(status) is meaning
 
 
+def test_what_the_model_may_have_killed_itself_is_ambiguous(tmp_path: Path) -> None:
+    """`kill -9 $$` in its own shell and a runtime that died by itself leave the same words."""
+    assert read(recorded("exit_error", tmp_path), ID).died
+    assert read(recorded("submitted-exit_error", tmp_path), ID).died
+    tree = json.loads(recorded("exit_error", tmp_path).read_bytes())
+    before_any_action = tmp_path / "none" / "trajectory.traj"
+    before_any_action.parent.mkdir()
+    before_any_action.write_text(json.dumps({**tree, "trajectory": []}))
+    assert not read(before_any_action, ID).died
+
+
 def test_the_cause_of_an_exit_is_in_its_last_response(tmp_path: Path) -> None:
     departure = read(recorded("submitted-exit_error", tmp_path), ID)
     assert "litellm.ServiceUnavailableError" in departure.detail
