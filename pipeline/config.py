@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from pipeline.outcomes import UserError
 
+SECRET = ("API_KEY", "TOKEN", "SECRET", "PASSWORD")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 M = TypeVar("M", bound=BaseModel)
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
@@ -133,6 +134,11 @@ def expand(value: Any, environ: Mapping[str, str], place: str) -> Any:
         return value
 
     def replacement(match: re.Match[str]) -> str:
+        if any(word in match[1].upper() for word in SECRET):
+            raise UserError(
+                f"{place}: ${{{match[1]}}} looks like a key and would be written to disk; "
+                "name the variable in model.key_variable instead"
+            )
         if match[1] not in environ:
             raise UserError(
                 f"{place}: environment variable {match[1]} is not set; "

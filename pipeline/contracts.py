@@ -205,8 +205,8 @@ class Sandboxes(Protocol):
 
     def site(self, instance: Instance, attempt: Attempt) -> AbstractContextManager[Site]: ...
 
-    def casualty(self, site: Site, *, since: float, until: float) -> str:
-        """What killed a container of this site in between, if anything did."""
+    def casualty(self, site: Site, *, until: float) -> Fault | None:
+        """What killed a container of this site before that Unix time, if anything did."""
         ...
 
     def reap(self) -> int:

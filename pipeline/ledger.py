@@ -151,25 +151,27 @@ class Book:
             Kind.SETTLEMENT: entry.settlements,
         }[row.kind].append(row)
 
-    def golds(self, instance_id: str) -> list[tuple[int, bool]]:
-        """(seq, passed) of each gold scoring that ended in a verdict."""
+    def golds(self, instance_id: str, digest: str = "") -> list[tuple[int, bool]]:
+        """(seq, passed) of each gold scoring that ended in a verdict, in one image or in any."""
         return [
             (row.seq, row.value.finding is Finding.RESOLVED)
             for row in self.controls.get(instance_id, [])
-            if isinstance(row.value, Verdict)
+            if isinstance(row.value, Verdict) and digest in ("", row.value.evidence.image_digest)
         ]
 
     def control(self, attempt: Attempt) -> Control:
         """What gold says about the place where this attempt was graded."""
-        golds = self.golds(attempt.instance_id)
         entry = self.entry(attempt)
+        basis = entry.basis
+        digest = basis.evidence.image_digest if isinstance(basis, Verdict) else ""
+        golds = self.golds(attempt.instance_id, digest)
         if not golds:
             return Control.ABSENT
         seq, passed = golds[-1]
         if not passed:
             return Control.STUMBLED
         after = entry.last is not None and seq > entry.last.seq
-        return Control.PASSED if after or kept_control_settles(entry.basis) else Control.ABSENT
+        return Control.PASSED if after or kept_control_settles(basis) else Control.ABSENT
 
     def conclude(self, attempt: Attempt, *, has_control: bool) -> Settlement | None:
         """The attempt's outcome as the rows stand; None: pending."""

@@ -98,12 +98,12 @@ def attribute(
         meaning = ending
     if isinstance(meaning, Cause):
         raise InfraError(meaning, departure.detail or departure.exit_status, died=departure.died)
-    if meaning is Stop.TIME_LIMIT and asked:
-        if seconds - waited_seconds < limits.seconds <= seconds:
-            text = f"{waited_seconds:.0f} of {seconds:.0f} s went by waiting for the endpoint"
-            raise InfraError(Cause.ENDPOINT, text)
-        if not usage.requests:
-            raise InfraError(Cause.AGENT_CRASH, f"it asked the model nothing in {seconds:.0f} s")
+    lost = seconds - waited_seconds < limits.seconds <= seconds
+    if meaning is Stop.TIME_LIMIT and asked and lost:
+        text = f"{waited_seconds:.0f} of {seconds:.0f} s went by waiting for the endpoint"
+        raise InfraError(Cause.ENDPOINT, text)
+    if asked and not usage.requests and departure.submission is None:
+        raise InfraError(Cause.AGENT_CRASH, "it left without one answer of the model")
     return Rollout(
         stop=meaning,
         submission=departure.submission,

@@ -50,6 +50,8 @@ class RunPlan:
     selection: Selection
     agent: str
     model: str
+    grader: str = ""
+    """What verdicts rest on: the grader and its version, or the hash of imported ones."""
     agent_options: Mapping[str, Any] = field(default_factory=dict)
     """Handed to the agent; files among them are named by content hash."""
     replies: str = ""

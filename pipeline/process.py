@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Event
 
 POLL_SECONDS = 0.05
+SCRATCH_VARIABLE = "PASSONE_SCRATCH"
+"""Tells every child, and what it starts, whose they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ def run(
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=cwd,
-            env=dict(env) if env is not None else None,
+            env={**(os.environ if env is None else env), SCRATCH_VARIABLE: str(output)},
             start_new_session=True,
         )
         timed_out = False
@@ -116,3 +118,25 @@ def run(
         seconds=time.monotonic() - started,
         timed_out=timed_out,
     )
+
+
+def end_orphans(scratch: Path) -> int:
+    """Kill what an earlier process of this run started and could not end (Linux).
+
+    They are known by PASSONE_SCRATCH in their environment, which `run` sets.
+
+    Returns:
+        How many there were.
+    """
+    marker = f"{SCRATCH_VARIABLE}={scratch}{os.sep}".encode()
+    ended = 0
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0")
+            if any(variable.startswith(marker) for variable in variables):
+                os.kill(int(entry.name), signal.SIGKILL)
+                ended += 1
+        except (OSError, ValueError):
+            # Gone meanwhile, or somebody else's.
+            continue
+    return ended

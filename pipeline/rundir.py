@@ -17,6 +17,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from pipeline.domain import Attempt
 from pipeline.outcomes import UserError
+from pipeline.process import end_orphans
 
 README = """\
 This directory is one evaluation run of passone.
@@ -98,8 +100,26 @@ class RunDir:
 
     @property
     def key(self) -> str:
-        """Short name of this directory on this machine, for container labels."""
-        return hashlib.sha256(str(self.root.resolve()).encode()).hexdigest()[:16]
+        """This directory and no copy of it, wherever it is mounted; for container labels.
+
+        Raises:
+            UserError: the directory cannot be written.
+        """
+        path = self.root / "key"
+        try:
+            if not path.exists():
+                write_atomically(path, secrets.token_hex(8))
+            place = self.root.stat()
+            text = f"{path.read_text()} {place.st_dev} {place.st_ino}"
+        except OSError as error:
+            raise self._unwritable(error) from None
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _unwritable(self, error: OSError) -> UserError:
+        return UserError(
+            f"{self.root}: cannot be written: {error.strerror or error}; "
+            "choose another place with --logs DIR"
+        )
 
     def tries(self, attempt: Attempt) -> Path:
         return self.root / "attempts" / attempt.instance_id / str(attempt.number)
@@ -114,11 +134,10 @@ class RunDir:
         return self.root / f"preds.{number}.jsonl"
 
     def partial(self, *parts: str | int) -> Path:
-        """A fresh, empty scratch directory."""
-        path = self.scratch / "-".join(str(part) for part in parts)
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
-        return path
+        """A fresh, empty scratch directory, which no earlier process knows."""
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        name = "-".join(str(part) for part in parts)
+        return Path(tempfile.mkdtemp(dir=self.scratch, prefix=f"{name}-"))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -133,10 +152,7 @@ class RunDir:
             self.root.mkdir(parents=True, exist_ok=True)
             file = self.lock.open("a+")
         except OSError as error:
-            raise UserError(
-                f"{self.root}: cannot be written: {error.strerror or error}; "
-                "choose another place with --logs DIR"
-            ) from None
+            raise self._unwritable(error) from None
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -150,6 +166,8 @@ class RunDir:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
+            # An agent that outlived its killed process must not write into a later try.
+            end_orphans(self.scratch)
             shutil.rmtree(self.scratch, ignore_errors=True)
             if not self.readme.exists():
                 write_atomically(self.readme, README)

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 
 from pipeline.contracts import Agent, Assignment, Endpoint, Sandboxes
-from pipeline.domain import Attempt, Cause, Fault, Instance, Patch, Rollout, Stop, Usage
+from pipeline.domain import Attempt, Fault, Instance, Patch, Rollout, Stop, Usage
 from pipeline.outcomes import InfraError, attribute, fault_of
 from pipeline.plan import RunPlan
 from pipeline.rundir import RunDir, install
@@ -38,13 +38,13 @@ class Runner:
         workdir = None
         try:
             workdir = self.run.partial("try", attempt.instance_id, attempt.number, try_number)
-            value: Rollout | Fault = self._solve(attempt, try_number, workdir, spent, started)
+            value: Rollout | Fault = self._solve(attempt, try_number, workdir, spent)
         except Exception as error:  # noqa: BLE001 - the border of the stage
             value = fault_of(error, spent=spent, seconds=time.monotonic() - started)
         try:
             if workdir is not None and not self.cancelled.is_set():
                 self._file(workdir, attempt, try_number, value)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - likewise: whatever an agent left is read here
             return fault_of(error, spent=spent, seconds=time.monotonic() - started)
         return value
 
@@ -54,7 +54,6 @@ class Runner:
         try_number: int,
         workdir: Path,
         spent: list[Usage],
-        started: float,
     ) -> Rollout:
         instance = self.instances[attempt.instance_id]
         with contextlib.ExitStack() as stack:
@@ -62,7 +61,7 @@ class Runner:
             site = None
             if self.agent.asks_model:
                 site = stack.enter_context(self.sandboxes.site(instance, attempt))
-            begun = time.time()
+            begun = time.monotonic()
             try:
                 departure = self.agent.solve(
                     Assignment(
@@ -80,16 +79,16 @@ class Runner:
                 spent.append(lane.usage)
             if site is not None and departure.worked_until is not None:
                 # Later deaths are its own clean-up. An agent may go on talking to a dead container.
-                until = departure.worked_until
-                killed = self.sandboxes.casualty(site, since=begun, until=until)
+                killed = self.sandboxes.casualty(site, until=departure.worked_until)
                 if killed and lane.ending is None and departure.meaning is not Stop.SUBMITTED:
-                    raise InfraError(Cause.SANDBOX, killed, died=True)
+                    raise InfraError(killed.cause, killed.detail, died=killed.died)
             return attribute(
                 departure,
                 ending=lane.ending,
                 usage=lane.usage,
                 limits=self.plan.limits,
-                seconds=time.monotonic() - started,
+                # Not the time that its image took: that is no part of its limit.
+                seconds=time.monotonic() - begun,
                 waited_seconds=lane.waited_seconds,
                 asked=self.agent.asks_model,
             )

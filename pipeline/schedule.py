@@ -127,6 +127,10 @@ class Schedule:
             self.collect()
         return False
 
+    def idle(self, *, wait_seconds: float = 1.0) -> bool:
+        """Whether every worker is done with what it was given."""
+        return not wait(self.running, timeout=wait_seconds).not_done
+
     def push(self, kind: Kind, attempt: Attempt, *, delay: float = 0.0) -> None:
         self.counter += 1
         job = Job(self.clock() + delay, self.counter, kind, attempt)

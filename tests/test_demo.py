@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from pipeline import config
-from pipeline.cli import parts
+from pipeline.cli import planning
 from pipeline.cli.demo import demo_recipe
 from pipeline.domain import Cause, Fault
 from pipeline.ledger import Kind, Ledger
@@ -136,8 +136,8 @@ def test_docker_and_local_are_one_experiment() -> None:
     digests = set()
     for sandbox in ("auto", "docker", "local"):
         recipe = config.parse(demo_recipe(size=5, attempts=1, sandbox=sandbox), "test")
-        selection, _, _ = parts.draw(recipe.selection)
-        digests.add(parts.make_plan(recipe, selection).digest)
+        selection, _, _ = planning.draw(recipe.selection)
+        digests.add(planning.make_plan(recipe, selection).digest)
     assert len(digests) == 1
 
 

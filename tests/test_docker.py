@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import socket
 import subprocess
 import threading
 import time
@@ -166,9 +167,17 @@ def test_output_over_the_cap_is_dropped_and_said(
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("end", ["kill", "remove"])
-def test_a_container_that_dies_under_a_command_died_and_is_nobodys_verdict(
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("kill", "killed from outside"),
+        ("remove", "removed by somebody else|killed from outside"),
+        ("pause", "paused"),
+    ],
+)
+def test_a_container_that_somebody_ends_or_pauses_is_ours_and_not_the_patchs(
     end: str,
+    words: str,
     client: docker.DockerClient,
     sandboxes: DockerSandboxes,
     embedded: Mapping[str, Instance],
@@ -176,26 +185,83 @@ def test_a_container_that_dies_under_a_command_died_and_is_nobodys_verdict(
     def strike() -> None:
         time.sleep(1)
         (container,) = left(client, sandboxes)
-        if end == "kill":
-            client.api.kill(container)
-        else:
-            client.api.remove_container(container, force=True)
+        {
+            "kill": client.api.kill,
+            "remove": lambda id_: client.api.remove_container(id_, force=True),
+            "pause": client.api.pause,
+        }[end](container)
 
     thread = threading.Thread(target=strike)
     with sandboxes.open(embedded[ID]) as sandbox:
         thread.start()
-        with pytest.raises(InfraError) as caught:
-            sandbox.run(["sleep", "30"], timeout_seconds=60)
+        with pytest.raises(InfraError, match=words) as caught:
+            sandbox.run(["sleep", "30"], timeout_seconds=4)
     thread.join()
     assert caught.value.cause is Cause.SANDBOX
+    assert not caught.value.died
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("kill -9 $$", "killed by signal 9 inside"),
+        # The kernel ends the greediest process; the shell goes with it, by exec.
+        ("exec python3 -c 'b = bytearray(2 << 30)'", "out of memory|killed by signal 9"),
+    ],
+)
+def test_what_a_command_may_have_done_to_itself_died_and_gold_must_settle_it(
+    script: str, words: str, sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    with (
+        sandboxes.open(embedded[ID]) as sandbox,
+        pytest.raises(InfraError, match=words) as caught,
+    ):
+        sandbox.run(["bash", "-c", script], timeout_seconds=60)
     assert caught.value.died
+
+
+@pytest.mark.docker
+def test_nothing_inside_can_end_the_first_process_of_its_container(
+    sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    with sandboxes.open(embedded[ID]) as sandbox:
+        done = sandbox.run(["bash", "-c", "kill -9 1; sleep 0.5; echo alive"], timeout_seconds=30)
+    assert done.output == "alive\n"
+
+
+@pytest.mark.docker
+def test_a_daemon_that_stops_answering_is_no_time_out_of_the_tests(
+    client: docker.DockerClient, sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with sandboxes.open(embedded[ID]) as sandbox:
+            deaf = docker.DockerClient(base_url=address, version="1.41", timeout=1)
+            sandbox.probe = deaf
+            with pytest.raises(InfraError, match="while Docker did not answer") as caught:
+                sandbox.run(["sleep", "60"], timeout_seconds=1)
+            deaf.close()
+    assert not caught.value.died
+
+
+@pytest.mark.docker
+def test_a_run_that_is_stopped_starts_nothing_more(
+    client: docker.DockerClient, sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    sandboxes.cancelled.set()
+    with (
+        pytest.raises(InfraError, match="stopped before it began"),
+        sandboxes.open(embedded[ID]),
+    ):
+        pytest.fail("it was started")
+    assert left(client, sandboxes) == []
 
 
 @pytest.mark.docker
 def test_what_an_agent_started_goes_with_its_site_and_a_death_in_between_is_seen(
     client: docker.DockerClient, sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
 ) -> None:
-    since = time.time()
     with sandboxes.site(embedded[ID], Attempt(ID, 1)) as site:
         assert isinstance(site, ContainerSite)
         command = ["docker", "run", "-d", *site.docker_arguments, site.image, "sleep", "100"]
@@ -203,11 +269,16 @@ def test_what_an_agent_started_goes_with_its_site_and_a_death_in_between_is_seen
             subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
             for _ in range(2)
         )
-        assert sandboxes.casualty(site, since=since, until=time.time()) == ""
+        assert sandboxes.casualty(site, until=time.time()) is None
         client.api.kill(first)
         client.api.wait(first)
-        time.sleep(0.1)
-        assert "died (137)" in sandboxes.casualty(site, since=since, until=time.time())
+        killed_at = time.time()
+        time.sleep(0.5)
+        fault = sandboxes.casualty(site, until=time.time())
+        assert fault is not None
+        assert (fault.cause, fault.died) == (Cause.SANDBOX, False)
+        assert "died (137)" in fault.detail
+        assert sandboxes.casualty(site, until=killed_at - 60) is None
     assert left(client, sandboxes) == []
 
 

@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from pipeline import config
 from pipeline.agents import command, miniswe, sweagent
-from pipeline.cli import app, parts
+from pipeline.cli import app, parts, planning
 from pipeline.cli.demo import demo_recipe
 from pipeline.domain import Cause, Stop, Usage
 from pipeline.gateway.upstream import check_endpoint
@@ -204,7 +204,7 @@ DEMO = demo_recipe(size=5, attempts=1, sandbox="auto")
 
 def digest_of(tree: dict[str, Any]) -> str:
     recipe = config.parse(tree, "test", environ={})
-    return parts.make_plan(recipe, parts.draw(recipe.selection)[0]).digest
+    return planning.make_plan(recipe, planning.draw(recipe.selection)[0]).digest
 
 
 def changed(key: str, value: Any) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def test_the_digest_covers_what_the_docs_say(row: dict[str, str]) -> None:
 
 def test_the_same_instances_by_another_recipe_are_the_same_experiment() -> None:
     recipe = config.parse(DEMO, "test", environ={})
-    ids = list(parts.draw(recipe.selection)[0].ids)
+    ids = list(planning.draw(recipe.selection)[0].ids)
     tree = DEMO | {"selection": {"dataset": "demo", "strategy": "ids", "ids": ids[::-1]}}
     assert digest_of(tree) == digest_of(DEMO)
 
@@ -440,7 +440,7 @@ def test_the_worked_example_of_a_command_resolves_an_instance(
     program.write_text(source, encoding="utf-8")
     selection = {"dataset": "demo", "strategy": "ids", "ids": ["passone__ember-24"]}
     tree = example_config(["python3", str(program)]) | {"selection": selection}
-    _, [instance], _ = parts.draw(config.parse(tree, "docs").selection)
+    _, [instance], _ = planning.draw(config.parse(tree, "docs").selection)
     script = f"git apply - <<'END'\n{instance.row['patch']}END\n"
     monkeypatch.setenv("OPENAI_API_KEY", "a-real-looking-key")
     with serve(by_step(completes(script), completes("DONE"))) as server:

@@ -15,9 +15,9 @@ import pytest
 
 from pipeline.agents.controls import Control as AgentControl
 from pipeline.benchmarks.imported import ImportedVerdicts
-from pipeline.cli.drive import Parts, adopt_plan
+from pipeline.cli.adopt import adopt_plan
 from pipeline.cli.lanes import open_lanes
-from pipeline.cli.parts import Nowhere
+from pipeline.cli.parts import Nowhere, Parts
 from pipeline.cli.voice import Voice
 from pipeline.domain import (
     Attempt,

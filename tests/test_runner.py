@@ -50,6 +50,7 @@ class Place:
 
     name: str = "docker"
     died_at: float | None = None
+    out_of_memory: bool = False
 
     def preflight(self, instances: Sequence[Instance]) -> Sequence[str]:
         return ()
@@ -61,9 +62,10 @@ class Place:
     def site(self, instance: Instance, attempt: Attempt) -> Iterator[Site]:
         yield ContainerSite(image="i", labels={}, limits=SandboxLimits())
 
-    def casualty(self, site: Site, *, since: float, until: float) -> str:
-        dead = self.died_at is not None and since <= self.died_at < until
-        return "the agent's container died (137) while it worked" if dead else ""
+    def casualty(self, site: Site, *, until: float) -> Fault | None:
+        dead = self.died_at is not None and self.died_at < until
+        detail = "the agent's container died (137) while it worked"
+        return Fault(cause=Cause.SANDBOX, detail=detail, died=self.out_of_memory) if dead else None
 
     def reap(self) -> int:
         return 0
@@ -144,12 +146,16 @@ def test_a_full_context_with_a_patch_is_graded(tmp_path: Path) -> None:
     assert (value.stop, value.submission) == (Stop.CONTEXT_LIMIT, PATCH)
 
 
-def test_an_agent_that_talks_to_a_dead_container_has_not_failed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("out_of_memory", [True, False])
+def test_an_agent_that_talks_to_a_dead_container_has_not_failed(
+    out_of_memory: bool, tmp_path: Path
+) -> None:
     now = time.time()
-    place = Place(died_at=now + 1)
+    place = Place(died_at=now + 1, out_of_memory=out_of_memory)
     value = roll(tmp_path, left(Stop.STEP_LIMIT, worked_until=now + 9), place=place)
     assert isinstance(value, Fault)
-    assert (value.cause, value.died) == (Cause.SANDBOX, True)
+    # Killed from outside it is ours; where memory ran out, the model may have eaten it.
+    assert (value.cause, value.died) == (Cause.SANDBOX, out_of_memory)
 
 
 def test_a_container_that_goes_after_the_last_observation_is_the_agents_own_clean_up(

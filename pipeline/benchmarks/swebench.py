@@ -62,7 +62,8 @@ def grade(spec: TestSpec, log: Path, *, model_patch: str = "") -> dict[str, Any]
         reports = get_eval_report(spec, prediction, str(log), include_tests_status=True)
     except Exception as error:
         text = f"swebench could not grade {log.name}: {type(error).__name__}: {error}"
-        raise InfraError(Cause.GRADER, text) from error
+        # The log holds what the patch printed: a parser that stumbles over it proves nothing.
+        raise InfraError(Cause.GRADER, text, died=True) from error
     return dict(reports[spec.instance_id])
 
 

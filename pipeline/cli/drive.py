@@ -3,115 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import platform
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pipeline import __version__
-from pipeline.outcomes import Blame, UserError
+from pipeline.outcomes import Blame
 
 if TYPE_CHECKING:
+    from pipeline.cli.parts import Parts
     from pipeline.cli.voice import Voice
     from pipeline.config import Recipe
     from pipeline.contracts import Agent, Sandboxes, Scorer
     from pipeline.domain import Instance
     from pipeline.ledger import Ledger
     from pipeline.plan import RunPlan
-    from pipeline.rundir import RunDir
     from pipeline.runner import Lanes
     from pipeline.schedule import Brake, Stages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """Everything that a plan is carried out with."""
-
-    plan: RunPlan
-    run: RunDir
-    instances: Sequence[Instance]
-    agent: Agent
-    sandboxes: Sandboxes
-    scorer: Scorer
-    lanes: Lanes
-    brake: Brake
-    voice: Voice
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Dotted names of the keys in which two trees differ."""
-    found: list[str] = []
-    for key in sorted({*old, *new}):
-        a, b = old.get(key), new.get(key)
-        if isinstance(a, Mapping) and isinstance(b, Mapping):
-            found += differences(a, b, f"{prefix}{key}.")
-        elif a != b:
-            found.append(f"{prefix}{key}")
-    return found
-
-
-def adopt_plan(parts: Parts, ledger: Ledger) -> dict[str, Any]:
-    """Write plan.json, or continue under the one that is there.
-
-    Raises:
-        UserError: the directory holds another experiment, or more attempts.
-    """
-    from pipeline.results import read_plan
-    from pipeline.rundir import write_atomically
-
-    plan, run = parts.plan, parts.run
-    identity = json.loads(json.dumps(plan.identity, default=str))
-    if run.plan.exists():
-        old = read_plan(run)
-        if old.get("digest") != plan.digest:
-            keys = ", ".join(differences(old.get("identity", {}), identity)) or "its form"
-            raise UserError(
-                f"{run.root}: holds another experiment ({old.get('digest')}, this one is "
-                f"{plan.digest}); they differ in {keys}. Give this one another name: --set name=…"
-            )
-        if old["attempts"] > plan.attempts:
-            raise UserError(
-                f"{run.root}: has {old['attempts']} attempts; attempts may grow, never shrink"
-            )
-    recorded = ledger.read_meta("digest")
-    if recorded not in (None, plan.digest):
-        raise UserError(f"{run.ledger}: belongs to another plan ({recorded}); move it away")
-    ledger.write_meta("digest", plan.digest)
-    content = asdict(plan) | {
-        "digest": plan.digest,
-        "identity": identity,
-        "grader": parts.scorer.grader,
-        "has_control": parts.scorer.has_control,
-        "sandbox_kind": parts.sandboxes.name,
-        "repos": {item.id: item.stratum for item in parts.instances},
-        "versions": versions() | {f"agent {plan.agent}": parts.agent.version},
-    }
-    write_atomically(run.plan, json.dumps(content, indent=2, default=str) + "\n")
-    return json.loads(json.dumps(content, default=str))  # type: ignore[no-any-return]
-
-
-def versions() -> dict[str, str]:
-    """Of everything that has a say in a result."""
-    import importlib.metadata
-
-    found = {"passone": __version__, "python": platform.python_version()}
-    for name in ("swebench", "mini-swe-agent", "datasets", "docker"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextlib.contextmanager
 def stoppable(brake: Brake, voice: Voice) -> Iterator[None]:
-    """^C once stops softly, twice at once; SIGTERM stops at once. Nothing is lost either way."""
+    """^C once stops softly, twice at once; TERM and HUP stop at once. Nothing is lost."""
 
     def interrupt(signum: int, frame: object) -> None:
         brake.press()
-        if signum == signal.SIGTERM:
+        if signum != signal.SIGINT:
             brake.press()
         word = (
             "stopping now"
@@ -120,7 +41,7 @@ def stoppable(brake: Brake, voice: Voice) -> Iterator[None]:
         )
         voice.note(f"{word}; run the same command again to continue")
 
-    old = {s: signal.signal(s, interrupt) for s in (signal.SIGINT, signal.SIGTERM)}
+    old = {s: signal.signal(s, interrupt) for s in STOPPING}
     try:
         yield
     finally:
@@ -137,6 +58,7 @@ def carry_out(parts: Parts) -> int:
     Raises:
         UserError: refused before anything started, or the ledger could not be written.
     """
+    from pipeline.cli.adopt import adopt_plan
     from pipeline.cli.exports import conclude
     from pipeline.ledger import Ledger
 
@@ -152,6 +74,30 @@ def carry_out(parts: Parts) -> int:
         return 130
     open_blames = (Blame.INFRA, Blame.AMBIGUOUS, "")
     return 3 if any(row.blame in open_blames for row in results.rows) else 0
+
+
+def finished(desk: Desk) -> bool:
+    """Print a run on which nothing is left to do: no agent, Docker, key or endpoint is needed.
+
+    Raises:
+        UserError: another process drives it.
+    """
+    from pipeline.cli.exports import conclude
+    from pipeline.ledger import Ledger
+    from pipeline.results import load, read_plan
+
+    if not desk.run.plan.exists() or not desk.run.ledger.exists():
+        return False
+    plan = read_plan(desk.run)
+    if plan.get("digest") != desk.plan.digest or plan["attempts"] != desk.plan.attempts:
+        return False
+    results = load(desk.run)
+    if any(row.blame not in (Blame.NOBODY, Blame.MODEL) for row in results.rows):
+        return False
+    with desk.run.held(), Ledger(desk.run.ledger) as ledger:
+        results = conclude(desk.run, plan, ledger)
+    desk.voice.report(results)
+    return True
 
 
 def drive(parts: Parts, ledger: Ledger) -> bool:
@@ -178,7 +124,9 @@ def drive(parts: Parts, ledger: Ledger) -> bool:
         if not finished:
             brake.soft.set()
             brake.hard.set()
-            parts.sandboxes.reap()
+            # What was being started while we looked is found the next time.
+            while parts.sandboxes.reap() or not schedule.idle():
+                continue
         for executor in (agents, scorers):
             executor.shutdown(wait=True, cancel_futures=True)
         parts.sandboxes.reap()
@@ -259,6 +207,8 @@ class Desk:
         lanes: Lanes,
     ) -> int:
         """See `carry_out`."""
+        from pipeline.cli.parts import Parts
+
         return carry_out(
             Parts(
                 plan=self.plan,

@@ -19,22 +19,25 @@ EPILOG = """Examples:
 
 def run_recipe(recipe: Recipe, *, logs: Path, quiet: bool) -> int:
     """Draw, resolve and carry out a recipe; its exit status."""
-    from pipeline.benchmarks.swebench import SwebenchScorer
-    from pipeline.cli import drive, parts
+    from pipeline.cli import drive, parts, planning
     from pipeline.cli.lanes import open_lanes
 
     agent = parts.make_agent(recipe.agent.name, recipe.agent.options)
-    agent.preflight()
-    source = parts.make_source(recipe) if agent.asks_model else None
-    selection, instances, _ = parts.draw(recipe.selection)
-    plan = parts.make_plan(recipe, selection, asks_model=agent.asks_model)
-    if source is not None and plan.replies:
-        for attempt in plan.grid():
-            source(attempt, 1)  # refuses early what the script does not cover
+    begun = (logs / recipe.name / "plan.json").exists()
+    if not begun:
+        # What is cheap to refuse is refused before the dataset is loaded.
+        agent.preflight()
+        parts.check_source(recipe, agent)
+    selection, instances, _ = planning.draw(recipe.selection)
+    plan = planning.make_plan(recipe, selection, asks_model=agent.asks_model)
     desk = drive.Desk(recipe, plan, logs, quiet=quiet)
+    if begun and drive.finished(desk):
+        return 0
+    agent.preflight()
+    source = parts.make_source(recipe, plan, agent) if agent.asks_model else None
     sandboxes = parts.make_sandboxes(desk.place, instances)
     parts.refuse_mismatch(agent, sandboxes)
-    scorer = SwebenchScorer(sandboxes, plan.sandbox)
+    scorer = parts.make_official_scorer(sandboxes, plan)
     with open_lanes(source, model=recipe.model.server_id, limits=plan.limits) as lanes:
         return desk.carry_out(instances, agent, sandboxes, scorer, lanes)
 

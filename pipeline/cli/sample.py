@@ -36,7 +36,7 @@ def sample(
     ] = None,
 ) -> None:
     """Draw instances and write a manifest: the ids, the recipe, and the data's fingerprint."""
-    from pipeline.cli import parts
+    from pipeline.cli import planning
     from pipeline.config import SelectionRecipe, check
     from pipeline.outcomes import UserError
     from pipeline.rundir import write_atomically
@@ -56,8 +56,8 @@ def sample(
         },
         "passone sample",
     )
-    selection, _, _ = parts.draw(recipe)
-    text = json.dumps(parts.manifest(selection), indent=2, ensure_ascii=False) + "\n"
+    selection, _, _ = planning.draw(recipe)
+    text = json.dumps(planning.manifest(selection), indent=2, ensure_ascii=False) + "\n"
     if str(output) == "-":
         typer.echo(text, nl=False)
         return

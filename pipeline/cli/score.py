@@ -44,7 +44,7 @@ def score(
     """Score predictions that any agent made, by the official tests or by verdicts that exist."""
     from pipeline import config
     from pipeline.agents.predictions import PredictionsAgent, read_file
-    from pipeline.cli import drive, parts
+    from pipeline.cli import drive, planning
     from pipeline.cli.lanes import open_lanes
 
     files = [read_file(path) for path in predictions]
@@ -62,10 +62,13 @@ def score(
     config.override(tree, assignments or ())
     # Not parsed as a config is: a model's name in a file of somebody's must expand no variable.
     recipe = config.check(config.Recipe, tree, "passone score")
-    selection, instances, _ = parts.draw(recipe.selection)
-    desk = drive.Desk(recipe, parts.make_plan(recipe, selection), logs, quiet=quiet)
+    selection, instances, _ = planning.draw(recipe.selection)
+    imported = "".join(planning.sha256(path) for path in verdicts or () if path.is_file())
+    grader = f"imported {imported}" if verdicts else ""
+    plan = planning.make_plan(recipe, selection, grader=grader)
+    desk = drive.Desk(recipe, plan, logs, quiet=quiet)
     sandboxes, scorer = make_scorer(desk, instances, verdicts, predictions)
-    with open_lanes(None, model="none", limits=desk.plan.limits) as lanes:
+    with open_lanes(None, model="none", limits=plan.limits) as lanes:
         raise typer.Exit(desk.carry_out(instances, agent, sandboxes, scorer, lanes))
 
 
@@ -99,10 +102,8 @@ def make_scorer(
         for note in ignored:
             desk.voice.note(note)
         return parts.Nowhere(), ImportedVerdicts(findings)
-    from pipeline.benchmarks.swebench import SwebenchScorer
-
     sandboxes = parts.make_sandboxes(desk.place, instances)
-    return sandboxes, SwebenchScorer(sandboxes, desk.plan.sandbox)
+    return sandboxes, parts.make_official_scorer(sandboxes, desk.plan)
 
 
 def register(app: typer.Typer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import tarfile
 import tempfile
 import threading
@@ -11,8 +12,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from threading import Event
 from typing import Any
 
+import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
 from docker.utils.socket import frames_iter
@@ -25,16 +28,24 @@ from pipeline.process import Completed, tail
 WORKDIR = "/testbed"
 KILLED = 137
 OUTPUT_CAP_BYTES = 256 * 1024 * 1024
+SETTLES_SECONDS = 2.0
+"""Within which the daemon knows that a container is gone."""
+ERRORS = (DockerException, requests.RequestException, OSError)
 
 
 @dataclass(slots=True)
 class DockerSandbox:
-    """One running container."""
+    """One running container. Its first process is ours, and nothing inside can kill that."""
 
     container: Any
     digest: str
+    probe: docker.DockerClient
+    """Asks the daemon with little patience: one that hangs is no reason to wait."""
+    cancelled: Event
     cap_bytes: int = OUTPUT_CAP_BYTES
     timed_out: bool = False
+    broken: str = ""
+    """Why running out of time was not the command's doing."""
 
     def run(
         self, command: Sequence[str], *, timeout_seconds: float, output: Path | None = None
@@ -42,19 +53,23 @@ class DockerSandbox:
         """Run a command in the tree; over time, the whole container is killed.
 
         Raises:
-            InfraError: the daemon failed, or the container died (then `died` is set).
+            InfraError: the daemon failed, or the command was killed; `died` is set
+                where the command may have done that to itself.
         """
+        if self.cancelled.is_set():
+            raise InfraError(Cause.SANDBOX, "stopped before it began")
         started = time.monotonic()
-        api = self.container.client.api
-        path = output or Path(tempfile.mkstemp(prefix="passone-")[1])
+        path = output or self._scratch()
         try:
+            api = self.container.client.api
             created = api.exec_create(
                 self.container.id, list(command), workdir=WORKDIR, user="root"
             )
             truncated = self._stream(created["Id"], path, timeout_seconds)
+            if self.broken:
+                raise InfraError(Cause.SANDBOX, self.broken)
             code = None if self.timed_out else api.exec_inspect(created["Id"])["ExitCode"]
             if not self.timed_out and code in (None, KILLED):
-                # With the container or alone, by us or by the patch: nobody can tell from here.
                 raise self._death()
             return Completed(
                 returncode=code,
@@ -63,11 +78,17 @@ class DockerSandbox:
                 timed_out=self.timed_out,
                 truncated=truncated,
             )
-        except (DockerException, requests.RequestException, OSError) as error:
-            raise self._broken(error) from error
+        except ERRORS as error:
+            raise self._failure(error) from error
         finally:
             if output is None:
                 path.unlink(missing_ok=True)
+
+    @staticmethod
+    def _scratch() -> Path:
+        handle, name = tempfile.mkstemp(prefix="passone-")
+        os.close(handle)
+        return Path(name)
 
     def _stream(self, exec_id: str, path: Path, timeout_seconds: float) -> bool:
         """Copy output into a file until the command ends; whether the cap cut it."""
@@ -76,10 +97,11 @@ class DockerSandbox:
         raw.settimeout(None)
 
         def expire() -> None:
-            self.timed_out = True
-            with contextlib.suppress(DockerException, requests.RequestException):
-                self.container.kill()
-            # A daemon that hangs must not hold us: the socket goes too.
+            # Only a container that lives, in a daemon that answers, can run out of time.
+            self.broken = self._trouble()
+            self.timed_out = not self.broken
+            with contextlib.suppress(*ERRORS):
+                self.probe.api.kill(self.container.id)
             with contextlib.suppress(OSError):
                 raw.shutdown(2)
 
@@ -95,25 +117,49 @@ class DockerSandbox:
                     written += len(chunk)
         finally:
             timer.cancel()
+            # Where it has expired already, it says why before we go on.
+            timer.join()
             stream.close()
             raw.close()
         return written > self.cap_bytes
 
-    def _death(self) -> InfraError:
+    def _trouble(self) -> str:
+        """What is wrong with the container or its daemon; empty if nothing is."""
         try:
-            state = self.container.client.api.inspect_container(self.container.id)["State"]
-            how = "out of memory" if state["OOMKilled"] else "by signal 9"
-        except NotFound:
-            how = "its container was removed by somebody else"
-        return InfraError(Cause.SANDBOX, f"the command was killed: {how}", died=True)
+            state = self.probe.api.inspect_container(self.container.id)["State"]
+        except ERRORS as error:
+            return f"time ran out while Docker did not answer: {short(error)}"
+        if state["Paused"] or not state["Running"]:
+            return f"time ran out in a container that was {state['Status']}"
+        return ""
 
-    def _broken(self, error: Exception) -> InfraError:
+    def _death(self) -> InfraError:
+        """Whose death it was that ended the command.
+
+        Signals from inside do not reach the container's first process, so a container
+        that is gone was ended from outside, unless the kernel says that memory ran out.
+        """
+        deadline = time.monotonic() + SETTLES_SECONDS
+        while True:
+            try:
+                state = self.probe.api.inspect_container(self.container.id)["State"]
+            except NotFound:
+                return InfraError(Cause.SANDBOX, "the container was removed by somebody else")
+            if state["OOMKilled"]:
+                return InfraError(Cause.SANDBOX, "the container ran out of memory", died=True)
+            if state["Paused"]:
+                return InfraError(Cause.SANDBOX, "the container was paused from outside")
+            if not state["Running"]:
+                return InfraError(Cause.SANDBOX, "the container was killed from outside")
+            if time.monotonic() > deadline:
+                text = "the command was killed by signal 9 inside its container"
+                return InfraError(Cause.SANDBOX, text, died=True)
+            time.sleep(0.1)
+
+    def _failure(self, error: Exception) -> InfraError:
         cause = cause_of(error, Cause.SANDBOX)
-        if isinstance(error, NotFound) or (
-            isinstance(error, APIError) and error.status_code == 409
-        ):
-            return InfraError(cause, f"the container died: {short(error)}", died=True)
-        return InfraError(cause, f"Docker failed: {short(error)}")
+        gone = isinstance(error, APIError) and error.status_code in (404, 409)
+        return self._death() if gone else InfraError(cause, f"Docker failed: {short(error)}")
 
     def put(self, content: bytes, target: str) -> None:
         """Write a file into the container.
@@ -129,5 +175,5 @@ class DockerSandbox:
             tar.addfile(info, io.BytesIO(content))
         try:
             self.container.put_archive(str(path.parent), buffer.getvalue())
-        except (DockerException, requests.RequestException) as error:
-            raise self._broken(error) from error
+        except ERRORS as error:
+            raise self._failure(error) from error

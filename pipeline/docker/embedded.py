@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -74,6 +74,8 @@ class EmbeddedImages:
 
     client: docker.DockerClient
     say: Callable[[str], None] = log.info
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """On what it starts, so that a later process can remove it."""
     _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, instance: Instance) -> None:
@@ -105,7 +107,7 @@ class EmbeddedImages:
             buffer = io.BytesIO()
             with tarfile.open(fileobj=buffer, mode="w") as tar:
                 tar.add(Path(scratch) / "testbed", arcname="testbed", filter=_as_root)
-        container = self.client.containers.create(base, ["true"])
+        container = self.client.containers.create(base, ["true"], labels=dict(self.labels))
         try:
             container.put_archive("/", buffer.getvalue())
             name, _, tag = instance.image.partition(":")

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event, Lock
 
 import docker
 import requests
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from pipeline.domain import Cause
 from pipeline.outcomes import InfraError
 
 PULLS = 4
 BACKOFF_SECONDS = 2.0
-DISK_FULL = "no space left on device"
+DISK_FULL = "no space left"
 
 
 def cause_of(error: Exception, otherwise: Cause) -> Cause:
     """The daemon's own words; nothing that ran in a container is in them."""
-    return Cause.DISK if DISK_FULL in str(error) else otherwise
+    return Cause.DISK if DISK_FULL in str(error).lower() else otherwise
 
 
 def split_tag(reference: str) -> tuple[str, str]:
@@ -40,7 +39,9 @@ class Images:
     client: docker.DockerClient
     mirrors: Sequence[str] = ()
     """Prefixes put before a reference, tried in order before the reference itself."""
-    sleep: Callable[[float], None] = time.sleep
+    cancelled: Event = field(default_factory=Event)
+    sleep: Callable[[float], object] | None = None
+    """Between two rounds; by default a wait that cancelling ends."""
     _locks: dict[str, Lock] = field(default_factory=dict)
     _guard: Lock = field(default_factory=Lock)
 
@@ -79,7 +80,7 @@ class Images:
             for source in list(sources):
                 try:
                     return self._pull_from(source, reference)
-                except ImageNotFound as error:
+                except NotFound as error:
                     said.append(f"{source}: {short(error)}")
                     sources.remove(source)
                 except (DockerException, requests.RequestException) as error:
@@ -89,13 +90,19 @@ class Images:
                     transient = True
             if not transient or pull == PULLS - 1:
                 break
-            self.sleep(BACKOFF_SECONDS * 2**pull * random.uniform(0.75, 1.25))
+            pause = self.sleep or self.cancelled.wait
+            pause(BACKOFF_SECONDS * 2**pull * random.uniform(0.75, 1.25))
         unique = list(dict.fromkeys(said))
         raise InfraError(Cause.IMAGE, f"image {reference} is not here; " + "; ".join(unique))
 
     def _pull_from(self, source: str, reference: str) -> str:
         name, tag = split_tag(source)
-        image = self.client.images.pull(name, tag=tag)
+        for event in self.client.api.pull(name, tag=tag, stream=True, decode=True):
+            if self.cancelled.is_set():
+                raise InfraError(Cause.IMAGE, "stopped while an image was pulled")
+            if "error" in event:
+                raise DockerException(event["error"])
+        image = self.client.images.get(source)
         if source != reference:
             own_name, own_tag = split_tag(reference)
             image.tag(own_name, own_tag)

@@ -20,7 +20,7 @@ from threading import Event
 
 import pipeline
 from pipeline.contracts import LocalSite, Site
-from pipeline.domain import Attempt, Cause, Instance
+from pipeline.domain import Attempt, Cause, Fault, Instance
 from pipeline.outcomes import InfraError, UserError
 from pipeline.process import Completed, run
 
@@ -174,8 +174,8 @@ class LocalSandboxes:
             directory = WORKDIR if wrapped else str(tree)
             yield LocalSite(tree=tree, directory=directory, wrapper=tuple(wrapped))
 
-    def casualty(self, site: Site, *, since: float, until: float) -> str:
-        return ""
+    def casualty(self, site: Site, *, until: float) -> Fault | None:
+        return None
 
     def reap(self) -> int:
         shutil.rmtree(self.scratch, ignore_errors=True)

@@ -7,6 +7,8 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
 
 import docker
 import requests
@@ -15,16 +17,18 @@ from docker.errors import APIError, DockerException, NotFound
 from pipeline.contracts import ContainerSite, Site
 from pipeline.docker.container import DockerSandbox
 from pipeline.docker.images import Images, cause_of, short
-from pipeline.domain import Attempt, Cause, Instance, SandboxLimits
+from pipeline.docker.watch import Watch
+from pipeline.domain import Attempt, Cause, Fault, Instance, SandboxLimits
 from pipeline.outcomes import InfraError, UserError
 
 API_SECONDS = 120
+PROBE_SECONDS = 20
 RUN_LABEL = "passone.run"
 TRY_LABEL = "passone.try"
 log = logging.getLogger(__name__)
 
 
-def connect() -> docker.DockerClient:
+def connect(*, timeout_seconds: int = API_SECONDS) -> docker.DockerClient:
     """The daemon that DOCKER_HOST or the current platform names.
 
     Raises:
@@ -32,7 +36,7 @@ def connect() -> docker.DockerClient:
     """
     client = None
     try:
-        client = docker.from_env(timeout=API_SECONDS, max_pool_size=64)
+        client = docker.from_env(timeout=timeout_seconds, max_pool_size=64)
         client.ping()
     except (DockerException, requests.RequestException) as error:
         if client is not None:
@@ -55,7 +59,11 @@ class DockerSandboxes:
     limits: SandboxLimits
     prepare: Callable[[Instance], None] = lambda instance: None
     """Makes an image that no registry has (the embedded benchmark's)."""
+    cancelled: Event = field(default_factory=Event)
+    """Set when the run is stopped at once: nothing more is started."""
     name: str = "docker"
+    _probe: docker.DockerClient | None = None
+    _watches: dict[str, Watch] = field(default_factory=dict)
     _serial: Iterator[int] = field(default_factory=lambda: iter(range(1 << 62)))
 
     def preflight(self, instances: Sequence[Instance]) -> Sequence[str]:
@@ -120,20 +128,12 @@ class DockerSandboxes:
         digest = self.images.ensure(instance.image)
         container = None
         try:
-            container = self.client.containers.create(
-                digest,
-                # An entrypoint of the image's own would stand in the way.
-                entrypoint=["tail", "-f", "/dev/null"],
-                user="root",
-                labels=self._labels(instance.id),
-                mem_limit=f"{round(self.limits.memory_gb * 1024)}m"
-                if self.limits.memory_gb
-                else None,
-                pids_limit=self.limits.pids or None,
-                network_disabled=self.limits.network == "off",
-            )
+            container = self._create(digest, instance.id)
+            # Whoever stopped the run meanwhile has looked for containers already.
+            if self.cancelled.is_set():
+                raise InfraError(Cause.SANDBOX, "stopped before it began")
             container.start()
-            yield DockerSandbox(container, digest)
+            yield DockerSandbox(container, digest, self.probe, self.cancelled)
         except (DockerException, requests.RequestException) as error:
             cause = cause_of(error, Cause.SANDBOX)
             raise InfraError(cause, f"Docker failed: {short(error)}") from error
@@ -141,6 +141,25 @@ class DockerSandboxes:
             if container is not None:
                 with contextlib.suppress(DockerException, requests.RequestException):
                     container.remove(force=True, v=True)
+
+    @property
+    def probe(self) -> docker.DockerClient:
+        if self._probe is None:
+            self._probe = connect(timeout_seconds=PROBE_SECONDS)
+        return self._probe
+
+    def _create(self, digest: str, instance_id: str) -> Any:
+        limits = self.limits
+        return self.client.containers.create(
+            digest,
+            # An entrypoint of the image's own would stand in the way.
+            entrypoint=["tail", "-f", "/dev/null"],
+            user="root",
+            labels=self._labels(instance_id),
+            mem_limit=f"{round(limits.memory_gb * 1024)}m" if limits.memory_gb else None,
+            pids_limit=limits.pids or None,
+            network_disabled=limits.network == "off",
+        )
 
     @contextlib.contextmanager
     def site(self, instance: Instance, attempt: Attempt) -> Iterator[Site]:
@@ -154,34 +173,20 @@ class DockerSandboxes:
         site = ContainerSite(
             image=instance.image, labels=self._labels(instance.id), limits=self.limits
         )
-        try:
-            yield site
-        finally:
-            self._remove(f"{TRY_LABEL}={site.labels[TRY_LABEL]}")
-
-    def casualty(self, site: Site, *, since: float, until: float) -> str:
-        """What ended a container of this site in between, by the daemon's own events."""
-        if not isinstance(site, ContainerSite):
-            return ""
         label = f"{TRY_LABEL}={site.labels[TRY_LABEL]}"
-        try:
-            # The API counts whole seconds here; each event knows its nanosecond.
-            with contextlib.closing(
-                self.client.api.events(
-                    since=int(since),
-                    until=int(until) + 1,
-                    filters={"label": label, "event": ["die", "oom"]},
-                    decode=True,
-                )
-            ) as events:
-                for event in events:
-                    if event["timeNano"] / 1e9 < until:
-                        code = event["Actor"]["Attributes"].get("exitCode", "")
-                        word = "ran out of memory" if event["Action"] == "oom" else f"died ({code})"
-                        return f"the agent's container {word} while it worked"
-        except (DockerException, requests.RequestException) as error:
-            raise InfraError(Cause.SANDBOX, f"Docker failed: {short(error)}") from error
-        return ""
+        with Watch(self.client, label) as watch:
+            self._watches[label] = watch
+            try:
+                yield site
+            finally:
+                del self._watches[label]
+                self._remove(label)
+
+    def casualty(self, site: Site, *, until: float) -> Fault | None:
+        """What ended a container of this site before a moment, by the daemon's own events."""
+        if not isinstance(site, ContainerSite):
+            return None
+        return self._watches[f"{TRY_LABEL}={site.labels[TRY_LABEL]}"].casualty(until)
 
     def _remove(self, label: str) -> int:
         removed = 0

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import time
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,6 +49,7 @@ class Lane:
     """When the request that is under way was sent."""
     seen: list[Any] = field(default_factory=list)
     """Messages of the latest request: the tape holds each of them once."""
+    under_way: dict[asyncio.Task[Any], asyncio.AbstractEventLoop] = field(default_factory=dict)
 
     @property
     def waited_seconds(self) -> float:
@@ -57,7 +59,32 @@ class Lane:
         return self.lost_seconds + (pending if pending >= HANGS_AFTER_SECONDS else 0.0)
 
     async def exchange(self, body: bytes) -> Reply:
-        """Pass one request on, again where that can help, and note how it ended."""
+        """Pass one request on while the try lasts; whatever goes wrong here is ours."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.under_way[task] = asyncio.get_running_loop()
+        try:
+            return await self.pass_on(body)
+        except Exception as error:  # noqa: BLE001 - the border of the gateway
+            self.asking_since = None
+            detail = "".join(traceback.format_exception(error))[-2000:]
+            self.ending = Fault(cause=Cause.UNKNOWN, detail=detail)
+            return refusal(500, "the gateway failed (passone)")
+        finally:
+            del self.under_way[task]
+
+    def close(self) -> None:
+        """The try is over: nobody waits for an answer any more, and none is paid for."""
+        for task, loop in list(self.under_way.items()):
+            loop.call_soon_threadsafe(task.cancel)
+
+    def refuse(self, message: str) -> Reply:
+        """Answer a request that we cannot pass on; the model never saw it."""
+        self.ending = Fault(cause=Cause.AGENT_CRASH, detail=message)
+        return refusal(400, f"{message} (passone)")
+
+    async def pass_on(self, body: bytes) -> Reply:
+        """One request, again where that can help, and how it ended."""
         over = self.cost_limit_usd and (self.usage.cost_usd or 0.0) >= self.cost_limit_usd
         if over:
             self.ending = Stop.COST_LIMIT
@@ -126,7 +153,8 @@ class Lane:
             "ending": describe(reading.ending),
             "seconds": round(seconds, 3),
         }
-        with self.tape.open("a", encoding="utf-8") as tape:
+        # JSON may hold half a surrogate pair; a reply that does is a reply all the same.
+        with self.tape.open("a", encoding="utf-8", errors="surrogatepass") as tape:
             tape.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 

@@ -21,8 +21,15 @@ CONTEXT = re.compile(
     re.IGNORECASE,
 )
 REFUSAL = re.compile(
-    r"content_policy|content_filter|content management policy|safety", re.IGNORECASE
+    r"content[_ ]policy|content[_ ]filter|content management policy|usage polic(y|ies)"
+    r"|safety (system|filter|guidelines)",
+    re.IGNORECASE,
 )
+SETTING = re.compile(
+    r"unsupported|unknown|unrecognized|invalid parameter|max_(\w+_)?tokens.{0,40}too large",
+    re.IGNORECASE,
+)
+"""A request that is wrong as it was made says nothing about what the model was told."""
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 MOST_CHARACTERS = 2000
 Ending: TypeAlias = Stop | Fault | None
@@ -105,9 +112,10 @@ def read_error(status: int, body: object, text: str, where: str) -> Reading:
     """An answer that says what went wrong."""
     words = words_of(body, text)
     limited = "rate_limit" in words
-    if status in (400, 413, 422, 200) and CONTEXT.search(words) and not limited:
+    ours = limited or SETTING.search(words) is not None
+    if status in (400, 413, 422, 200) and CONTEXT.search(words) and not ours:
         return Reading(Stop.CONTEXT_LIMIT)
-    if status in (400, 403, 200) and REFUSAL.search(words):
+    if status in (400, 403, 200) and REFUSAL.search(words) and not ours:
         return Reading(Stop.REFUSED)
     detail = f"{where} answered {status}: {text}"
     if status in (401, 403):
@@ -118,7 +126,7 @@ def read_error(status: int, body: object, text: str, where: str) -> Reading:
         return infra(
             Cause.ENDPOINT, f"{detail} (check model.base_url, with and without /v1, and model.name)"
         )
-    if status == 413 and not limited:
+    if status == 413 and isinstance(body, dict) and not ours:
         return Reading(Stop.CONTEXT_LIMIT)
     again = (status in TRANSIENT or limited) and "insufficient_quota" not in words
     return infra(Cause.ENDPOINT, detail, retry=again)
@@ -143,8 +151,23 @@ def read(reply: Reply, where: str) -> Reading:
     if body.get("error"):
         reading = read_error(code_of(body), body, json.dumps(body["error"])[:300], where)
         return replace(reading, usage=usage)
-    choices = body.get("choices")
-    if not isinstance(choices, list) or not choices:
-        reading = infra(Cause.ENDPOINT, f"{where} answered 200 without choices", retry=True)
+    trouble = broken_choice(body)
+    if trouble is not None:
+        reading = read_error(code_of(trouble), trouble, json.dumps(trouble)[:300], where)
         return replace(reading, usage=usage)
     return Reading(None, usage=usage_of(body))
+
+
+def broken_choice(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a 200 without a usable first choice means, as an error object; None: it has one."""
+    choices = body.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return {"error": {"code": 502, "message": "answered 200 without choices"}}
+    first = choices[0]
+    if not isinstance(first, dict) or not isinstance(first.get("message"), dict):
+        return {"error": {"code": 502, "message": "answered 200 with a choice without a message"}}
+    if first.get("error") or first.get("finish_reason") == "error":
+        # A provider behind a router broke off: no words of the model's.
+        error = first.get("error")
+        return {"error": error if isinstance(error, dict) else {"code": 502, "message": str(error)}}
+    return None

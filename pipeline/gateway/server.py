@@ -105,6 +105,7 @@ class Gateway:
             yield lane
         finally:
             del self._lanes[token]
+            lane.close()
 
     async def _complete(self, request: Request) -> Response:
         lane = self._lanes.get(request.path_params["token"])
@@ -113,11 +114,9 @@ class Gateway:
         body = await request.body()
         asked = parsed(body)
         if not isinstance(asked.get("messages"), list):
-            return response(refusal(400, "expected a JSON object with messages (passone)"))
+            return response(lane.refuse("expected a JSON object with messages"))
         if asked.get("stream"):
-            return response(
-                refusal(400, "streaming is not passed on yet; set stream to false (passone)")
-            )
+            return response(lane.refuse("streaming is not passed on yet; set stream to false"))
         return response(await lane.exchange(body))
 
     async def _models(self, request: Request) -> Response:

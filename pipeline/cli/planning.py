@@ -1,0 +1,148 @@
+"""From what the user asked for to a resolved plan: draw, pin, name."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.outcomes import UserError
+
+if TYPE_CHECKING:
+    from pipeline.benchmarks.dataset import Dataset
+    from pipeline.config import Recipe, SelectionRecipe
+    from pipeline.domain import Instance
+    from pipeline.plan import RunPlan, Selection
+
+
+def read_ids(names: Sequence[str]) -> tuple[str, ...]:
+    """Ids as they are; a name that is a file stands for the ids in it (a manifest, JSON or lines).
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    ids: list[str] = []
+    for name in names:
+        path = Path(name)
+        if not path.is_file():
+            ids.append(name)
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: cannot be read as a list of ids: {error}") from None
+        try:
+            tree = json.loads(text)
+        except ValueError:
+            tree = text.split()
+        found = tree.get("ids") if isinstance(tree, dict) else tree
+        if not isinstance(found, list):
+            raise UserError(f"{path}: holds no list of ids")
+        ids += [str(item) for item in found]
+    return tuple(dict.fromkeys(ids)) if len(names) != len(ids) else tuple(ids)
+
+
+def draw(recipe: SelectionRecipe) -> tuple[Selection, list[Instance], Dataset]:
+    """Load the dataset and draw from it.
+
+    Raises:
+        UserError: what cannot be found, or cannot be drawn.
+    """
+    from pipeline import sampler
+    from pipeline.benchmarks import dataset as datasets
+    from pipeline.plan import Selection
+
+    dataset = datasets.load(recipe.dataset, recipe.split)
+    resolved = recipe.model_copy(
+        update={"ids": read_ids(recipe.ids), "exclude": read_ids(recipe.exclude)}
+    )
+    instances = sampler.draw(dataset.instances, resolved)
+    if not instances:
+        raise UserError("selection: everything was excluded, nothing is left")
+    selection = Selection(
+        benchmark="swebench",
+        dataset=recipe.dataset,
+        revision=dataset.revision,
+        fingerprint=sampler.fingerprint(datasets.canonical(item) for item in instances),
+        recipe=resolved.model_dump(mode="json"),
+        ids=tuple(item.id for item in instances),
+    )
+    return selection, instances, dataset
+
+
+def manifest(selection: Selection) -> dict[str, Any]:
+    """What `sample` writes: the ids on top, and all that made them."""
+    return {
+        "ids": list(selection.ids),
+        "recipe": dict(selection.recipe),
+        "dataset": selection.dataset,
+        "revision": selection.revision,
+        "fingerprint": selection.fingerprint,
+    }
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def pinned(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Agent options as the digest sees them: files by content, places left out."""
+    places = ("program", "checkout")
+    found = {key: value for key, value in options.items() if key not in places}
+    if isinstance(found.get("config"), str):
+        found["config"] = by_content(found["config"])
+    if isinstance(found.get("argv"), list):
+        found["argv"] = [by_content(part) for part in found["argv"]]
+    return found
+
+
+def by_content(name: object) -> object:
+    """A file's hash; whatever is no file, or a program of this machine, stays as it is."""
+    path = Path(str(name))
+    return f"sha256:{sha256(path)}" if path.is_file() and "bin" not in path.parts else name
+
+
+def replies_path(recipe: Recipe) -> Path | None:
+    """The file of scripted replies, if the recipe names one."""
+    from pipeline.benchmarks.dataset import EMBEDDED
+
+    if not recipe.model.replies:
+        return None
+    path = Path(recipe.model.replies)
+    path = EMBEDDED.parent / "replies.yaml" if recipe.model.replies == "demo" else path
+    if not path.is_file():
+        raise UserError(f"model.replies names {path}, which is not there")
+    return path
+
+
+def official_grader() -> str:
+    """As its scorer names it; importing that would take seconds."""
+    return f"swebench {importlib.metadata.version('swebench')}"
+
+
+def make_plan(
+    recipe: Recipe, selection: Selection, *, asks_model: bool = True, grader: str = ""
+) -> RunPlan:
+    """The resolved plan of a recipe."""
+    from pipeline.domain import Limits, Sampling, SandboxLimits
+    from pipeline.plan import Execution, RunPlan
+
+    replies = replies_path(recipe) if asks_model else None
+    sandbox = recipe.sandbox.model_dump(exclude={"kind", "mirrors"})
+    return RunPlan(
+        name=recipe.name,
+        selection=selection,
+        agent=recipe.agent.name,
+        model=recipe.model.name,
+        grader=grader or official_grader(),
+        agent_options=pinned(recipe.agent.options),
+        replies=sha256(replies) if replies else "",
+        attempts=recipe.attempts,
+        sampling=Sampling(**recipe.sampling.model_dump()),
+        limits=Limits(**recipe.limits.model_dump()),
+        sandbox=SandboxLimits(**sandbox),
+        execution=Execution(**recipe.execution.model_dump()),
+    )
