@@ -102,7 +102,8 @@ def attribute(
     if meaning is Stop.TIME_LIMIT and asked and lost:
         text = f"{waited_seconds:.0f} of {seconds:.0f} s went by waiting for the endpoint"
         raise InfraError(Cause.ENDPOINT, text)
-    if asked and not usage.requests and departure.submission is None:
+    empty = departure.submission is None or meaning is Stop.TIME_LIMIT
+    if asked and not usage.requests and empty:
         raise InfraError(Cause.AGENT_CRASH, "it left without one answer of the model")
     return Rollout(
         stop=meaning,

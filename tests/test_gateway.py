@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import ssl
 import threading
@@ -251,7 +252,6 @@ CONTEXT_WORDINGS = {
     "Groq": refuses(400, "Please reduce the length of the messages or completion."),
     "422": refuses(422, "This model's maximum context length is 4096 tokens"),
     "413": refuses(413, "Request entity too large"),
-    "413 in HTML": Answer(status=413, content=b"<h1>413 Request Entity Too Large</h1>"),
     "with 200": as_json({"error": {"message": "context_length_exceeded", "code": 400}}),
 }
 
@@ -542,7 +542,9 @@ def test_what_is_no_request_goes_no_further(body: bytes, gateway: Gateway, tmp_p
     assert seen.answers[0].status_code == 400
     assert "(passone)" in seen.answers[0].json()["error"]["message"]
     assert seen.server.requests == []
-    assert seen.lane.ending is None
+    # The model never saw it: what the agent makes of that is no answer of the model's.
+    assert isinstance(seen.lane.ending, Fault)
+    assert seen.lane.ending.cause is Cause.AGENT_CRASH
 
 
 def test_a_lane_is_gone_with_its_try(gateway: Gateway, tmp_path: Path) -> None:
@@ -702,3 +704,109 @@ def test_a_rate_limit_that_calls_itself_too_large_is_the_endpoints() -> None:
     reading = read(Reply(413, json.dumps(body).encode()), "here")
     assert isinstance(reading.ending, Fault)
     assert reading.retry
+
+
+PROVIDER = {"finish_reason": "error", "error": {"code": 502, "message": "upstream broke"}}
+
+
+@pytest.mark.parametrize(
+    ("choice", "cause", "again"),
+    [
+        ({"message": {"content": ""}, **PROVIDER}, Cause.ENDPOINT, True),
+        ({"message": {"content": "half"}, "finish_reason": "error"}, Cause.ENDPOINT, True),
+        ({"message": None, "finish_reason": "stop"}, Cause.ENDPOINT, True),
+        ({"message": {}, "error": {"code": 401, "message": "no"}}, Cause.CREDENTIALS, False),
+        ("text", Cause.ENDPOINT, True),
+    ],
+)
+def test_a_choice_that_a_provider_broke_off_is_no_word_of_the_models(
+    choice: object, cause: Cause, again: bool
+) -> None:
+    reading = read(Reply(200, json.dumps({"choices": [choice]}).encode()), "here")
+    assert isinstance(reading.ending, Fault)
+    assert (reading.ending.cause, reading.retry) == (cause, again)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "Unsupported parameter: 'safety_identifier'"),
+        (400, "max_tokens is too large: 99999. This model's context window is 8192"),
+        (403, "key disabled for safety reasons"),
+    ],
+)
+def test_a_request_that_is_wrong_as_it_was_made_is_not_the_models(
+    status: int, message: str
+) -> None:
+    body = json.dumps({"error": {"message": message}}).encode()
+    assert isinstance(read(Reply(status, body), "here").ending, Fault)
+
+
+def test_a_page_of_a_proxy_that_says_413_is_the_endpoints() -> None:
+    page = b"<h1>413 Request Entity Too Large</h1>"
+    assert isinstance(read(Reply(413, page), "here").ending, Fault)
+
+
+def test_half_a_surrogate_pair_in_a_reply_is_taped_and_no_fault(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    answer = json.loads(completes().content)
+    answer["choices"][0]["message"]["content"] = "\ud83d"
+    seen = converse(gateway, in_turn(as_json(answer)), tmp_path)
+    assert seen.lane.ending is None
+    assert seen.answers[0].status_code == 200
+    assert b"\xed\xa0\xbd" in seen.lane.tape.read_bytes()
+
+
+@dataclass(slots=True)
+class Breaking:
+    """A source with a bug in it."""
+
+    where: str = "here"
+
+    async def ask(self, body: bytes) -> Reply:
+        raise ZeroDivisionError("ours")
+
+
+def test_a_bug_of_the_gateway_is_a_loud_fault_and_nobody_elses(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    with gateway.lane(Breaking(), model="m", tape=tmp_path / "tape.jsonl") as lane:
+        answer = httpx.post(f"{lane.base_url}/chat/completions", json=ASKED, trust_env=False)
+    assert answer.status_code == 500
+    assert isinstance(lane.ending, Fault)
+    assert lane.ending.cause is Cause.UNKNOWN
+    assert "ZeroDivisionError: ours" in lane.ending.detail
+
+
+@dataclass(slots=True)
+class Hanging:
+    """A source that never answers, and knows when nobody waits any more."""
+
+    begun: threading.Event
+    ended: threading.Event
+    where: str = "here"
+
+    async def ask(self, body: bytes) -> Reply:
+        self.begun.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            self.ended.set()
+        raise AssertionError
+
+
+def test_no_request_outlives_its_try(gateway: Gateway, tmp_path: Path) -> None:
+    source = Hanging(threading.Event(), threading.Event())
+
+    def ask(url: str) -> None:
+        with contextlib.suppress(httpx.HTTPError):
+            httpx.post(f"{url}/chat/completions", json=ASKED, timeout=20, trust_env=False)
+
+    with gateway.lane(source, model="m", tape=tmp_path / "tape.jsonl") as lane:
+        thread = threading.Thread(target=ask, args=(lane.base_url,))
+        thread.start()
+        assert source.begun.wait(10)
+        assert not source.ended.is_set()
+    assert source.ended.wait(5)
+    thread.join(10)

@@ -432,6 +432,9 @@ def test_a_settlement_holds_until_something_happens_to_its_attempt() -> None:
     assert entry_of(*rows, (ROLL, SUBMITTED)).settlement is None
 
 
+ELSEWHERE = replace(RESOLVED, evidence=replace(RESOLVED.evidence, image_digest="sha256:other"))
+
+
 @pytest.mark.parametrize(
     ("rows", "control"),
     [
@@ -446,6 +449,9 @@ def test_a_settlement_holds_until_something_happens_to_its_attempt() -> None:
         ([(GOLDEN, RESOLVED), (GOLDEN, STUMBLE), (ROLL, SUBMITTED)], Control.STUMBLED),
         ([(ROLL, DIED), (GOLDEN, STUMBLE), (GOLDEN, RESOLVED)], Control.PASSED),
         ([(ROLL, DIED), (GOLDEN, STUMBLE), (GOLDEN, fault())], Control.STUMBLED),
+        # The image was made again in between: another place.
+        ([(ROLL, SUBMITTED), (SCORE, UNRESOLVED), (GOLDEN, ELSEWHERE)], Control.ABSENT),
+        ([(GOLDEN, ELSEWHERE), (ROLL, SUBMITTED), (SCORE, UNRESOLVED)], Control.ABSENT),
     ],
 )
 def test_what_gold_says_about_an_attempt(rows: list[tuple[Kind, Value]], control: Control) -> None:

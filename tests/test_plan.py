@@ -21,6 +21,7 @@ OTHER: dict[str, Any] = {
     "model": "openai/other",
     "agent_options": {"config": "sha256:0"},
     "replies": "0" * 64,
+    "grader": "swebench 9",
     "sampling": Sampling(temperature=1.0),
     "limits": Limits(steps=1),
     "sandbox": SandboxLimits(network="off"),

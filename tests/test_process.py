@@ -11,7 +11,7 @@ from threading import Event, Timer
 
 import pytest
 
-from pipeline.process import TAIL_CHARACTERS, kill_group, run, tail
+from pipeline.process import TAIL_CHARACTERS, end_orphans, kill_group, run, tail
 
 ROOT = Path(__file__).parent.parent
 
@@ -66,7 +66,8 @@ def test_output_is_added_to_what_is_there(log: Path) -> None:
 
 def test_a_child_sees_only_the_environment_that_it_is_given(log: Path, tmp_path: Path) -> None:
     done = run(["/usr/bin/env"], output=log, timeout_seconds=20, env={"ONLY": "this"}, cwd=tmp_path)
-    assert set(done.output.split()) <= {"ONLY=this", f"PWD={tmp_path}"}
+    ours = f"PASSONE_SCRATCH={log}"
+    assert set(done.output.split()) <= {"ONLY=this", f"PWD={tmp_path}", ours}
     assert "ONLY=this" in done.output
 
 
@@ -153,3 +154,26 @@ def test_a_child_dies_with_us_even_when_we_are_killed(tmp_path: Path) -> None:
         child = pid_in(pid_file)
         os.kill(parent.pid, signal.SIGKILL)
     assert gone(child)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc: this is not Linux")
+def test_what_a_killed_process_could_not_end_is_ended_by_the_next(tmp_path: Path) -> None:
+    scratch, elsewhere = tmp_path / "run" / ".partial", tmp_path / "other" / ".partial"
+    for place in (scratch, elsewhere):
+        (place / "try").mkdir(parents=True)
+    # A grandchild in a session of its own: no signal to a group reaches it.
+    script = "setsid sleep 60 >/dev/null 2>&1 & echo $!"
+    pids = [
+        int(run(["sh", "-c", script], output=place / "try" / "log", timeout_seconds=20).output)
+        for place in (scratch, elsewhere)
+    ]
+    try:
+        assert end_orphans(scratch) == 1
+        for _ in range(100):
+            if not Path(f"/proc/{pids[0]}").exists():
+                break
+            time.sleep(0.05)
+        assert not Path(f"/proc/{pids[0]}/exe").exists()
+        assert Path(f"/proc/{pids[1]}/exe").exists()
+    finally:
+        assert end_orphans(elsewhere) == 1

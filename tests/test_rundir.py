@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -135,9 +136,19 @@ def test_a_finished_directory_replaces_what_a_killed_process_left(tmp_path: Path
 def test_a_scratch_directory_is_fresh_each_time(run: RunDir) -> None:
     first = run.partial("try", "a", 1, 2)
     (first / "rubbish").touch()
-    assert run.partial("try", "a", 1, 2) == first
-    assert list(first.iterdir()) == []
-    assert run.partial("try", "a", 1, 3) != first
+    second = run.partial("try", "a", 1, 2)
+    assert second != first
+    assert list(second.iterdir()) == []
+
+
+def test_a_run_has_a_key_that_no_copy_of_it_has(run: RunDir, tmp_path: Path) -> None:
+    key = run.key
+    assert RunDir(run.root).key == key
+    copy = tmp_path / "copy"
+    shutil.copytree(run.root, copy)
+    assert RunDir(copy).key != key
+    moved = run.root.rename(tmp_path / "moved")
+    assert RunDir(moved).key == key
 
 
 def test_a_held_directory_explains_itself_and_scratch_is_cleared(run: RunDir) -> None:

@@ -16,7 +16,8 @@ from pipeline.benchmarks import dataset
 from pipeline.benchmarks.swebench import SwebenchScorer, decode, finding_of, grade
 from pipeline.docker import LocalSandboxes
 from pipeline.docker.embedded import plant
-from pipeline.domain import Attempt, Finding, Instance, Patch, SandboxLimits, Verdict
+from pipeline.domain import Attempt, Cause, Finding, Instance, Patch, SandboxLimits, Verdict
+from pipeline.outcomes import InfraError
 
 OFFICIAL = ("patch_successfully_applied", "resolved", "tests_status")
 
@@ -140,6 +141,16 @@ def test_a_suite_that_cannot_start_did_not_run(
     broken = NEW_FILE.replace("x.txt", "unittest/__init__.py").format("raise SystemExit(1)")
     verdict = score(scorer, embedded["passone__almanac-27"], broken, tmp_path)
     assert verdict.finding is Finding.TESTS_DID_NOT_RUN
+
+
+def test_a_log_that_the_graders_parser_stumbles_over_excuses_nobody(
+    embedded: Mapping[str, Instance], scorer: SwebenchScorer, tmp_path: Path
+) -> None:
+    """What a patch prints must not make it infrastructure: gold has the last word."""
+    printing = NEW_FILE.replace("x.txt", "unittest/__init__.py").format("print('FAIL:')")
+    with pytest.raises(InfraError, match="IndexError") as caught:
+        score(scorer, embedded["passone__almanac-27"], printing, tmp_path)
+    assert (caught.value.cause, caught.value.died) == (Cause.GRADER, True)
 
 
 def test_a_log_that_is_not_utf8_is_decoded_with_replacement(tmp_path: Path) -> None:
