@@ -146,7 +146,7 @@ def test_docker_and_local_are_one_experiment() -> None:
     digests = set()
     for sandbox in ("auto", "docker", "local"):
         recipe = config.parse(demo_recipe(size=5, attempts=1, sandbox=sandbox), "test")
-        selection, _, _ = planning.draw(recipe.selection)
+        selection, _ = planning.draw(recipe.selection)
         digests.add(planning.make_plan(recipe, selection).digest)
     assert len(digests) == 1
 

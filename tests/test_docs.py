@@ -440,7 +440,7 @@ def test_the_worked_example_of_a_command_resolves_an_instance(
     program.write_text(source, encoding="utf-8")
     selection = {"dataset": "demo", "strategy": "ids", "ids": ["passone__ember-24"]}
     tree = example_config(["python3", str(program)]) | {"selection": selection}
-    _, [instance], _ = planning.draw(config.parse(tree, "docs").selection)
+    _, [instance] = planning.draw(config.parse(tree, "docs").selection)
     script = f"git apply - <<'END'\n{instance.row['patch']}END\n"
     monkeypatch.setenv("OPENAI_API_KEY", "a-real-looking-key")
     with serve(by_step(completes(script), completes("DONE"))) as server:

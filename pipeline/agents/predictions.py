@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -185,23 +186,34 @@ class PredictionsAgent:
 
     def _recorded(self, root: Path, instance_id: str) -> Departure | None:
         """How the agent itself says that it left; None: it left no trajectory here."""
-        for pattern, read in (
+        files = files_below(root)
+        for name, read in (
             (f"{instance_id}.traj.json", miniswe.read),
             (f"{instance_id}.traj", sweagent.read),
         ):
-            found = sorted(root.rglob(pattern))
-            if found:
-                return read(found[0], instance_id)
+            if name in files:
+                return read(files[name][0], instance_id)
         # What broke before it began leaves no trajectory, only its status.
-        for pattern, table in (
-            ("exit_statuses_*.yaml", miniswe.STATUS),
-            ("run_batch_exit_statuses.yaml", sweagent.STATUS),
-        ):
-            for statuses in sorted(root.rglob(pattern), reverse=True):
-                status = status_in(statuses, instance_id)
-                if status:
-                    return Departure(exit_status=status, meaning=table.get(status, Cause.UNKNOWN))
+        for name, found in files.items():
+            table = miniswe.STATUS if name.startswith("exit_statuses_") else sweagent.STATUS
+            if name.startswith("exit_statuses_") or name == "run_batch_exit_statuses.yaml":
+                for statuses in found:
+                    status = status_in(statuses, instance_id)
+                    if status:
+                        meaning = table.get(status, Cause.UNKNOWN)
+                        return Departure(exit_status=status, meaning=meaning)
         return None
 
     def steps(self, workdir: Path) -> Sequence[Step]:
         return ()
+
+
+@cache
+def files_below(root: Path) -> Mapping[str, Sequence[Path]]:
+    """What an agent left, by name: one walk, however many instances ask. Latest names first."""
+    files: dict[str, list[Path]] = {}
+    wanted = (".traj", ".traj.json", "exit_statuses.yaml")
+    for path in sorted(root.rglob("*"), key=lambda item: item.name, reverse=True):
+        if path.name.endswith(wanted) or path.name.startswith("exit_statuses_"):
+            files.setdefault(path.name, []).append(path)
+    return {name: sorted(paths) for name, paths in files.items()}

@@ -45,8 +45,10 @@ def read_ids(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids)) if len(names) != len(ids) else tuple(ids)
 
 
-def draw(recipe: SelectionRecipe) -> tuple[Selection, list[Instance], Dataset]:
-    """Load the dataset and draw from it.
+def draw(
+    recipe: SelectionRecipe, dataset: Dataset | None = None
+) -> tuple[Selection, list[Instance]]:
+    """Draw from the recipe's dataset, loaded unless it is at hand.
 
     Raises:
         UserError: what cannot be found, or cannot be drawn.
@@ -55,7 +57,7 @@ def draw(recipe: SelectionRecipe) -> tuple[Selection, list[Instance], Dataset]:
     from pipeline.benchmarks import dataset as datasets
     from pipeline.plan import Selection
 
-    dataset = datasets.load(recipe.dataset, recipe.split)
+    dataset = dataset or datasets.load(recipe.dataset, recipe.split)
     resolved = recipe.model_copy(
         update={"ids": read_ids(recipe.ids), "exclude": read_ids(recipe.exclude)}
     )
@@ -70,7 +72,7 @@ def draw(recipe: SelectionRecipe) -> tuple[Selection, list[Instance], Dataset]:
         recipe=resolved.model_dump(mode="json"),
         ids=tuple(item.id for item in instances),
     )
-    return selection, instances, dataset
+    return selection, instances
 
 
 def manifest(selection: Selection) -> dict[str, Any]:

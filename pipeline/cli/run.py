@@ -28,7 +28,7 @@ def run_recipe(recipe: Recipe, *, logs: Path, quiet: bool) -> int:
         # What is cheap to refuse is refused before the dataset is loaded.
         agent.preflight()
         parts.check_source(recipe, agent)
-    selection, instances, _ = planning.draw(recipe.selection)
+    selection, instances = planning.draw(recipe.selection)
     plan = planning.make_plan(recipe, selection, asks_model=agent.asks_model)
     desk = drive.Desk(recipe, plan, logs, quiet=quiet)
     if begun and drive.finished(desk):

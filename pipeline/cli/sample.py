@@ -56,7 +56,7 @@ def sample(
         },
         "passone sample",
     )
-    selection, _, _ = planning.draw(recipe)
+    selection, _ = planning.draw(recipe)
     text = json.dumps(planning.manifest(selection), indent=2, ensure_ascii=False) + "\n"
     if str(output) == "-":
         typer.echo(text, nl=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from pipeline.benchmarks.dataset import Dataset
     from pipeline.cli.drive import Desk
     from pipeline.contracts import Sandboxes, Scorer
     from pipeline.domain import Instance
@@ -44,6 +45,7 @@ def score(
     """Score predictions that any agent made, by the official tests or by verdicts that exist."""
     from pipeline import config
     from pipeline.agents.predictions import PredictionsAgent, read_file
+    from pipeline.benchmarks import dataset as datasets
     from pipeline.cli import drive, planning
     from pipeline.cli.lanes import open_lanes
 
@@ -51,7 +53,8 @@ def score(
     agent = PredictionsAgent(files, trajectories or ())
     agent.preflight()
     asked = sorted(set().union(*(file.patches for file in files)))
-    refuse_strangers(asked, dataset, split)
+    loaded = datasets.load(dataset, split)
+    refuse_strangers(asked, loaded)
     tree = {
         "name": run,
         "selection": {"dataset": dataset, "split": split, "strategy": "ids", "ids": asked},
@@ -62,7 +65,7 @@ def score(
     config.override(tree, assignments or ())
     # Not parsed as a config is: a model's name in a file of somebody's must expand no variable.
     recipe = config.check(config.Recipe, tree, "passone score")
-    selection, instances, _ = planning.draw(recipe.selection)
+    selection, instances = planning.draw(recipe.selection, loaded)
     imported = "".join(planning.sha256(path) for path in verdicts or () if path.is_file())
     grader = f"imported {imported}" if verdicts else ""
     plan = planning.make_plan(recipe, selection, grader=grader)
@@ -72,16 +75,15 @@ def score(
         raise typer.Exit(desk.carry_out(instances, agent, sandboxes, scorer, lanes))
 
 
-def refuse_strangers(asked: Sequence[str], dataset: str, split: str) -> None:
+def refuse_strangers(asked: Sequence[str], dataset: Dataset) -> None:
     """Raises UserError: predictions for instances that the dataset does not have."""
-    from pipeline.benchmarks import dataset as datasets
     from pipeline.outcomes import UserError
 
-    known = {item.id for item in datasets.load(dataset, split).instances}
+    known = {item.id for item in dataset.instances}
     strangers = [instance_id for instance_id in asked if instance_id not in known]
     if strangers:
         raise UserError(
-            f"{len(strangers)} of the predictions are for no instance of {dataset}: "
+            f"{len(strangers)} of the predictions are for no instance of {dataset.name}: "
             f"{', '.join(strangers[:3])}; name the dataset that they were made for"
         )
 
