@@ -21,6 +21,7 @@ from pipeline.cli import planning
 from pipeline.cli.demo import demo_recipe
 from pipeline.domain import Cause, Fault
 from pipeline.ledger import Kind, Ledger
+from pipeline.rundir import RunDir
 
 PASSONE = Path(sys.executable).with_name("passone")
 SHAPE = {
@@ -213,7 +214,7 @@ def test_in_docker_it_comes_to_the_same_table_and_leaves_no_container(
     assert done.returncode == 0, done.stderr
     assert rows(tmp_path / "demo") == rows(finished)
     left = subprocess.run(
-        ["docker", "ps", "-aq", "--filter", "label=passone.run"],
+        ["docker", "ps", "-aq", "--filter", f"label=passone.run={RunDir(tmp_path / 'demo').key}"],
         capture_output=True,
         text=True,
         check=True,
