@@ -195,7 +195,8 @@ def explain(error: ValidationError, root: type[BaseModel], source: str) -> str:
         if problem["type"] == "extra_forbidden":
             known = known_keys(root, location[:-1])
             near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            nearest = ".".join([*(str(part) for part in location[:-1]), *near])
+            hint = f"did you mean {nearest!r}?" if near else f"known: {', '.join(known)}"
             lines.append(f"{source}: unknown key {place!r}; {hint}")
         elif problem["type"] == "missing":
             lines.append(f"{source}: {place!r} is missing")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.domain import Attempt, Fault, Finding, Patch, Rollout, Usage, Verdict
+from pipeline.domain import Attempt, Fault, Finding, Patch, Rollout, Tally, Usage, Verdict
 from pipeline.ledger import Book, Ledger
 from pipeline.outcomes import Ballot, Blame, Outcome, Settlement, UserError, Vote
 from pipeline.rundir import RunDir
@@ -180,6 +180,11 @@ class Results:
         }
 
 
+def tally_of(tally: Tally) -> str:
+    """`3/5`; empty where no test was counted."""
+    return f"{tally.passed}/{tally.total}" if tally.total else ""
+
+
 def usage_of(book: Book, attempt: Attempt) -> Usage:
     values = (row.value for row in book.entry(attempt).rollouts)
     return sum((v.usage for v in values if isinstance(v, Rollout | Fault)), Usage())
@@ -210,8 +215,8 @@ def row_of(book: Book, attempt: Attempt, repo: str, *, has_control: bool) -> Att
         steps=done.steps if done else 0,
         usage=usage_of(book, attempt),
         seconds=sum(v.seconds for v in staged if isinstance(v, Rollout | Fault | Verdict)),
-        fail_to_pass=f"{graded.fail_to_pass.passed}/{graded.fail_to_pass.total}" if graded else "",
-        pass_to_pass=f"{graded.pass_to_pass.passed}/{graded.pass_to_pass.total}" if graded else "",
+        fail_to_pass=tally_of(graded.fail_to_pass) if graded else "",
+        pass_to_pass=tally_of(graded.pass_to_pass) if graded else "",
         detail=faults[0].detail if faults else "",
     )
 

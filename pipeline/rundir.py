@@ -36,7 +36,8 @@ ledger.sqlite  what happened: one row for every finished try, verdict and settle
 attempts/      what the agent did, by instance, attempt and try
 scoring/       what the official tests printed, by instance and attempt; gold is the control
 preds.*.jsonl  the submissions in the official format, one file an attempt number
-report/        the tables; made again from the ledger by `passone table`
+report/        the tables; written again from the ledger at the end of every `passone run`
+lock, label    hold the run for one process, and name its containers
 
 Running the same config again continues this run; nothing that is finished is done twice.
 """
@@ -105,7 +106,7 @@ class RunDir:
         Raises:
             UserError: the directory cannot be written.
         """
-        path = self.root / "key"
+        path = self.root / "label"
         try:
             if not path.exists():
                 write_atomically(path, secrets.token_hex(8))

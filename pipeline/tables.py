@@ -41,7 +41,11 @@ def yes_no(value: bool | None) -> str:
 
 
 def by_attempt(results: Results) -> list[Record]:
-    """One record an attempt."""
+    """One record an attempt; what nobody recorded is empty, never zero."""
+
+    def known(value: float | None) -> float | None:
+        return value if results.recorded else None
+
     return [
         {
             "instance": row.instance_id,
@@ -56,12 +60,12 @@ def by_attempt(results: Results) -> list[Record]:
             "fail_to_pass": row.fail_to_pass,
             "pass_to_pass": row.pass_to_pass,
             "tries": row.tries,
-            "steps": row.steps,
-            "requests": row.usage.requests,
-            "input_tokens": row.usage.input_tokens,
-            "cached_tokens": row.usage.cached_tokens,
-            "output_tokens": row.usage.output_tokens,
-            "cost_usd": row.usage.cost_usd,
+            "steps": known(row.steps),
+            "requests": known(row.usage.requests),
+            "input_tokens": known(row.usage.input_tokens),
+            "cached_tokens": known(row.usage.cached_tokens),
+            "output_tokens": known(row.usage.output_tokens),
+            "cost_usd": known(row.usage.cost_usd),
             "seconds": round(row.seconds, 1),
         }
         for row in results.rows
@@ -229,8 +233,8 @@ def headline(results: Results) -> list[str]:
     lines.append(f"{controls_line(summary, imported=imported)} · grader {summary['grader']}")
     if results.unknown_exits:
         lines.append(
-            f"{results.unknown_exits} submissions of unknown exit: something may have broken "
-            "and left them empty or half done; 'at most' counts the empty ones as resolved"
+            f"exit unknown for {results.unknown_exits} of {summary['attempts']}: a submission may "
+            "be empty or half done for our sake; 'at most' counts the empty ones as resolved"
         )
     return lines
 

@@ -152,7 +152,7 @@ def test_the_reliability_study_comes_out_as_it_was_published(
     assert {row["patch"] for row in empty} == {"no"}
     # Nobody recorded why: the empty ones may have been an outage.
     assert summary["pass_at_1"]["high"] == pytest.approx(0.766)
-    assert "500 submissions of unknown exit" in said.out
+    assert "exit unknown for 500 of 500" in said.out
     assert "imported, no control" in said.out
     assert "75.8 %" in said.out
     assert "76.0 %" in said.out
@@ -361,7 +361,7 @@ BAD: dict[str, tuple[Callable[[], list[str]], dict[str, str], tuple[str, ...]]] 
     "a ledger from another plan": (
         score_of(ONE),
         {},
-        ("logs/r: holds another experiment", "they differ in", "selection.ids", "--set name="),
+        ("logs/r: holds another experiment", "they differ in", "selection.ids", "--run …"),
     ),
     "a run name that is a path": (
         score_of(ONE, more=("--run", "../r")),
@@ -371,7 +371,7 @@ BAD: dict[str, tuple[Callable[[], list[str]], dict[str, str], tuple[str, ...]]] 
     "an unknown setting": (
         score_of(ONE, more=("--set", "sandbox.memory=3")),
         {},
-        ("unknown key 'sandbox.memory'; did you mean 'memory_gb'?",),
+        ("unknown key 'sandbox.memory'; did you mean 'sandbox.memory_gb'?",),
     ),
     "an unknown strategy": (
         lambda: ["sample", "--dataset", "demo", "--strategy", "fair", "-o", "m.json"],

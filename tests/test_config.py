@@ -63,9 +63,9 @@ def test_what_is_left_out_is_the_default() -> None:
     ("path", "value", "message"),
     [
         ("modle", {"name": "x"}, "x.yaml: unknown key 'modle'; did you mean 'model'?"),
-        ("model.base_ulr", "x", "unknown key 'model.base_ulr'; did you mean 'base_url'?"),
-        ("selection.sizes", 3, "unknown key 'selection.sizes'; did you mean 'size'?"),
-        ("execution.workers", 3, "did you mean 'agent_workers'?"),
+        ("model.base_ulr", "x", "unknown key 'model.base_ulr'; did you mean 'model.base_url'?"),
+        ("selection.sizes", 3, "unknown key 'selection.sizes'; did you mean 'selection.size'?"),
+        ("execution.workers", 3, "did you mean 'execution.agent_workers'?"),
         ("limits.zzz", 3, "unknown key 'limits.zzz'; known: steps, seconds, cost_usd"),
         ("attempts", 0, "attempts: input should be greater than or equal to 1 (got 0)"),
         ("attempts", "three", "attempts: input should be a valid integer"),

@@ -52,8 +52,19 @@ def test_runs_are_matched_by_number_and_not_by_order(tmp_path: Path) -> None:
 
 def test_files_without_numbers_are_matched_in_their_order(tmp_path: Path) -> None:
     path = written(tmp_path, "v.json", {"run1": {"a": 1}, "run2": {"a": 0}})
-    findings, ignored = read_verdicts([path], [Path("mine.json"), Path("yours.json")])
-    assert (findings, ignored) == ([{"a": YES}, {"a": NO}], [])
+    findings, notes = read_verdicts([path], [Path("mine.json"), Path("yours.json")])
+    assert findings == [{"a": YES}, {"a": NO}]
+    # Aloud: in another order of the files it would be another result.
+    assert notes == [
+        "mine.json is taken as 'run1' of --verdicts, by its position",
+        "yours.json is taken as 'run2' of --verdicts, by its position",
+    ]
+
+
+def test_a_run_of_the_very_name_is_that_files_whatever_its_position(tmp_path: Path) -> None:
+    path = written(tmp_path, "v.json", {"gold": {"a": 1}, "prose": {"a": 0}})
+    findings, notes = read_verdicts([path], [Path("prose.jsonl"), Path("gold.json")])
+    assert (findings, notes) == ([{"a": NO}, {"a": YES}], [])
 
 
 def test_one_run_and_one_file_need_no_number(tmp_path: Path) -> None:
@@ -71,7 +82,11 @@ def test_values_are_booleans_or_digits_and_null_is_missing(tmp_path: Path) -> No
     ("tree", "files", "message"),
     [
         ({"run1": {"a": 1}, "run2": {"a": 0}}, ["preds.run3.json"], "no run in --verdicts matches"),
-        ({"x": {"a": 1}, "y": {"a": 0}}, ["preds.json"], "matched by the trailing runN"),
+        (
+            {"x": {"a": 1}, "y": {"a": 0}},
+            ["preds.json"],
+            "matched by name, else",
+        ),
         ({"x": {"a": 1}}, ["a.run1.json", "b.run2.json"], "no run in --verdicts matches"),
         ({"run1": {"a": 2}}, ["p.json"], "run1 a: 2 is neither 0 nor 1"),
         ({"run1": {"a": "yes"}}, ["p.json"], "'yes' is neither 0 nor 1"),

@@ -300,7 +300,7 @@ def test_headline_of_imported_verdicts_says_that_there_was_no_control() -> None:
     assert "50.0 % over valid" in lines[0]
     assert "at most 100.0 %" in lines[0]
     assert lines[2] == "controls: imported, no control · grader fake 1"
-    assert lines[3].startswith("2 submissions of unknown exit: ")
+    assert lines[3].startswith("exit unknown for 2 of ")
 
 
 def test_headline_of_the_controls_themselves() -> None:

@@ -6,7 +6,7 @@ import json
 import shutil
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -72,23 +72,10 @@ class CommandAgent:
     def solve(self, assignment: Assignment) -> Departure:
         """See `pipeline.contracts.Agent`."""
         workdir, site, endpoint = assignment.workdir, assignment.site, assignment.endpoint
-        prompt, patch = workdir / "prompt.md", workdir / "submitted.diff"
-        prompt.write_text(assignment.instance.prompt, encoding="utf-8")
-        container = isinstance(site, ContainerSite)
-        fields = {
-            "instance_id": assignment.instance.id,
-            "prompt_file": prompt,
-            "patch_file": patch,
-            "workdir": workdir,
-            "base_url": endpoint.base_url,
-            "model": endpoint.model,
-            "image": site.image if isinstance(site, ContainerSite) else "",
-            "directory": site.directory if isinstance(site, LocalSite) else "/testbed",
-            "labels": ",".join(f"{k}={v}" for k, v in site.labels.items()) if container else "",  # type: ignore[union-attr]
-        }
-        argv = [
-            part.format_map({k: str(v) for k, v in fields.items()}) for part in self.options["argv"]
-        ]
+        fields = fields_of(assignment)
+        patch = Path(fields["patch_file"])
+        Path(fields["prompt_file"]).write_text(assignment.instance.prompt, encoding="utf-8")
+        argv = [part.format_map(fields) for part in self.options["argv"]]
         wrapper = site.wrapper if isinstance(site, LocalSite) else ()
         limit = assignment.limits.seconds or NO_LIMIT_SECONDS
         environment = child_environment(
@@ -96,12 +83,7 @@ class CommandAgent:
             OPENAI_BASE_URL=endpoint.base_url,
             OPENAI_API_BASE=endpoint.base_url,
             PASSONE_LIMITS=json.dumps({"steps": assignment.limits.steps, "seconds": limit}),
-            PASSONE_SAMPLING=json.dumps(
-                {
-                    "temperature": assignment.sampling.temperature,
-                    "top_p": assignment.sampling.top_p,
-                }
-            ),
+            PASSONE_SAMPLING=json.dumps(asdict(assignment.sampling)),
         )
         done = run(
             [*wrapper, *argv],
@@ -116,6 +98,7 @@ class CommandAgent:
         if done.timed_out:
             return Departure(
                 exit_status="killed by passone: over time",
+                steps=endpoint.usage.requests,
                 meaning=Stop.TIME_LIMIT,
                 submission=Patch.of(text),
             )
@@ -124,11 +107,35 @@ class CommandAgent:
             detail = f"{argv[0]} ended with {done.returncode} and left {left}: {done.output[-600:]}"
             return Departure(
                 exit_status=f"exit {done.returncode}",
+                steps=endpoint.usage.requests,
                 meaning=Cause.AGENT_CRASH,
                 submission=Patch.of(text),
                 detail=detail,
             )
-        return Departure(exit_status="exit 0", meaning=Stop.SUBMITTED, submission=Patch.of(text))
+        return Departure(
+            exit_status="exit 0",
+            meaning=Stop.SUBMITTED,
+            submission=Patch.of(text),
+            # It keeps no count that we could read: a step is a request here.
+            steps=endpoint.usage.requests,
+        )
 
     def steps(self, workdir: Path) -> Sequence[Step]:
         return ()
+
+
+def fields_of(assignment: Assignment) -> dict[str, str]:
+    """What stands for each `{field}` of the argv."""
+    site = assignment.site
+    labels = site.labels if isinstance(site, ContainerSite) else {}
+    return {
+        "instance_id": assignment.instance.id,
+        "prompt_file": str(assignment.workdir / "prompt.md"),
+        "patch_file": str(assignment.workdir / "submitted.diff"),
+        "workdir": str(assignment.workdir),
+        "base_url": assignment.endpoint.base_url,
+        "model": assignment.endpoint.model,
+        "image": site.image if isinstance(site, ContainerSite) else "",
+        "directory": site.directory if isinstance(site, LocalSite) else "/testbed",
+        "labels": ",".join(f"{key}={value}" for key, value in labels.items()),
+    }

@@ -46,7 +46,8 @@ def read_verdicts(
     """Findings for each predictions file, and what was passed over.
 
     Two forms: a JSON object run -> instance -> 0/1, whose runs are matched to files
-    by the trailing `runN` of key and file name; or swebench's own report (schema 1
+    by name, else by the trailing `runN` of key and file name, else (said aloud) by
+    position; or swebench's own report (schema 1
     or 2), one a file, in the order of the files.
 
     Raises:
@@ -72,18 +73,24 @@ def _match(
     runs: Mapping[str, Findings], predictions: Sequence[Path]
 ) -> tuple[list[Findings], list[str]]:
     found: list[Findings] = []
+    notes: list[str] = []
     used: dict[str, str] = {}
     for position, path in enumerate(predictions, 1):
         number = run_number(path.stem)
         wanted = position if number is None else number
-        keys = [key for key in runs if run_number(key) == wanted]
+        # The very name says more than a number, and a number more than a position.
+        keys = [key for key in runs if key == path.stem]
+        keys = keys or [key for key in runs if run_number(key) == wanted]
+        guessed = number is None and keys != [path.stem] and len(predictions) > 1
+        if keys and guessed:
+            notes.append(f"{path.name} is taken as {keys[0]!r} of --verdicts, by its position")
         if not keys and len(runs) == len(predictions) == 1:
             (only,) = runs
             keys = [only] if None in (number, run_number(only)) else []
         if not keys:
             raise UserError(
                 f"{path.name}: no run in --verdicts matches it; runs: {', '.join(sorted(runs))}, "
-                "matched by the trailing runN of key and file name"
+                "matched by name, else by the trailing runN of key and file name"
             )
         if len(keys) > 1:
             raise UserError(
@@ -101,7 +108,7 @@ def _match(
         for key in runs
         if key not in used
     ]
-    return found, ignored
+    return found, notes + ignored
 
 
 def _load(path: Path) -> Mapping[str, object]:

@@ -44,14 +44,16 @@ def adopt_plan(parts: Parts, ledger: Ledger) -> dict[str, Any]:
     if run.plan.exists():
         old = read_plan(run)
         if old.get("digest") != plan.digest:
+            option = "--run …" if plan.agent == "predictions" else "--set name=…"
             keys = ", ".join(differences(old.get("identity", {}), identity)) or "its form"
             raise UserError(
                 f"{run.root}: holds another experiment ({old.get('digest')}, this one is "
-                f"{plan.digest}); they differ in {keys}. Give this one another name: --set name=…"
+                f"{plan.digest}); they differ in {keys}. Give this one another name: {option}"
             )
         if old["attempts"] > plan.attempts:
             raise UserError(
-                f"{run.root}: has {old['attempts']} attempts; attempts may grow, never shrink"
+                f"{run.root}: has {old['attempts']} attempts; attempts may grow, never shrink: "
+                f"--set attempts={old['attempts']}"
             )
     recorded = ledger.read_meta("digest")
     if recorded not in (None, plan.digest):

@@ -70,6 +70,7 @@ def carry_out(parts: Parts) -> int:
         finished = drive(parts, ledger)
         results = conclude(parts.run, plan, ledger)
     parts.voice.report(results)
+    parts.voice.closing(results, parts.run.root)
     if not finished:
         return 130
     open_blames = (Blame.INFRA, Blame.AMBIGUOUS, "")
@@ -95,8 +96,12 @@ def finished(desk: Desk) -> bool:
     if any(row.blame not in (Blame.NOBODY, Blame.MODEL) for row in results.rows):
         return False
     with desk.run.held(), Ledger(desk.run.ledger) as ledger:
+        book = ledger.book()
         results = conclude(desk.run, plan, ledger)
+    desk.voice.start(desk.plan, book)
+    desk.voice.stop()
     desk.voice.report(results)
+    desk.voice.closing(results, desk.run.root)
     return True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -12,10 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pipeline import tables
-from pipeline.domain import Fault, Rollout, Verdict
+from pipeline.domain import Fault, Rollout, Stop, Verdict
 from pipeline.ledger import Book, Kind, Row
 from pipeline.outcomes import Blame, Control, Outcome, Settlement
-from pipeline.results import AttemptRow, Results
+from pipeline.results import Results
 
 if TYPE_CHECKING:
     from pipeline.plan import RunPlan
@@ -106,11 +106,19 @@ class Voice:
             )
             self.err.print(f"{escape(where)} {text}")
 
+    def closing(self, results: Results, root: Path) -> None:
+        """Where the run is, and what is left to do."""
+        counts = results.summary()
+        left = counts["pending"] + counts["blame"][Blame.INFRA] + counts["blame"][Blame.AMBIGUOUS]
+        todo = f"{tables.count(left, 'attempt')} to do: run the same command again"
+        place = root.relative_to(Path.cwd()) if root.is_relative_to(Path.cwd()) else root
+        self.say(f"{place}: {todo if left else 'nothing is left to do'}")
+
     def report(self, results: Results) -> None:
         """The table and the headline, on stdout."""
         few = len(results.rows) <= MOST_ROWS
         narrow = self.out.is_terminal and self.out.width < WIDE
-        table = attempt_table(results.rows, narrow=narrow) if few else repo_table(results)
+        table = attempt_table(results, narrow=narrow) if few else repo_table(results)
         self.out.print(table)
         for line in tables.losses(results)[:20]:
             self.out.print(f"[magenta]lost[/] {escape(line)}")
@@ -162,12 +170,13 @@ def repo_table(results: Results) -> Table:
     return table
 
 
-def attempt_table(rows: Sequence[AttemptRow], *, narrow: bool = False) -> Table:
+def attempt_table(results: Results, *, narrow: bool = False) -> Table:
     """instance · repo · patch? · outcome · tries · steps · tokens · seconds.
 
     A narrow terminal goes without the repository, which the id names, and the stop.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
+    rows = results.rows
     many = any(row.attempt > 1 for row in rows)
     table.add_column("instance", overflow="fold")
     if many:
@@ -179,13 +188,15 @@ def attempt_table(rows: Sequence[AttemptRow], *, narrow: bool = False) -> Table:
     for row in rows:
         colour = COLOURS.get(Blame(row.blame), "") if row.blame else "dim"
         extra = f" ({row.cause})" if row.cause else ""
-        if row.outcome == Outcome.NO_SUBMISSION and row.stop and not narrow:
+        explains = row.stop not in ("", Stop.SUBMITTED) and not narrow
+        if row.outcome == Outcome.NO_SUBMISSION and explains:
             extra = f" ({row.stop})"
         cells = [row.instance_id]
         if many:
             cells.append(str(row.attempt))
         cells += [] if narrow else [row.repo]
         cells += [tables.yes_no(row.patch), f"[{colour}]{row.outcome}{extra}[/]"]
-        cells += [str(row.tries), str(row.steps), f"{tables.tokens([row]):,}", f"{row.seconds:.1f}"]
+        used = [str(row.steps), f"{tables.tokens([row]):,}"] if results.recorded else ["–", "–"]
+        cells += [str(row.tries), *used, f"{row.seconds:.1f}"]
         table.add_row(*cells)
     return table
