@@ -233,8 +233,8 @@ def headline(results: Results) -> list[str]:
     lines.append(f"{controls_line(summary, imported=imported)} · grader {summary['grader']}")
     if results.unknown_exits:
         lines.append(
-            f"exit unknown for {results.unknown_exits} of {summary['attempts']}: a submission may "
-            "be empty or half done for our sake; 'at most' counts the empty ones as resolved"
+            f"exit unknown for {results.unknown_exits} of {summary['attempts']}: a fault may have "
+            "left a submission empty or half done; 'at most' counts the empty ones as resolved"
         )
     return lines
 
