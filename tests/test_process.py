@@ -162,7 +162,12 @@ def test_what_a_killed_process_could_not_end_is_ended_by_the_next(tmp_path: Path
     for place in (scratch, elsewhere):
         (place / "try").mkdir(parents=True)
     # A grandchild in a session of its own: no signal to a group reaches it.
-    script = "setsid sleep 60 >/dev/null 2>&1 & echo $!"
+    script = (
+        "setsid sleep 60 >/dev/null 2>&1 & child=$!; "
+        # Until it leads its own session, the end of its parent's group would end it too.
+        'until [ "$(cut -d" " -f6 /proc/$child/stat)" = "$child" ]; do sleep 0.02; done; '
+        "echo $child"
+    )
     pids = [
         int(run(["sh", "-c", script], output=place / "try" / "log", timeout_seconds=20).output)
         for place in (scratch, elsewhere)
