@@ -96,6 +96,17 @@ def test_a_command_runs_in_the_tree_and_tells_its_exit_code(
 
 
 @pytest.mark.docker
+def test_both_streams_are_one_log_in_the_order_they_were_written(
+    sandboxes: DockerSandboxes, embedded: Mapping[str, Instance], tmp_path: Path
+) -> None:
+    # An eval script traces its markers to stderr, around tests that print to stdout.
+    script = "for i in $(seq 200); do echo $i; echo $i >&2; done"
+    with sandboxes.open(embedded[ID]) as sandbox:
+        sandbox.run(["bash", "-c", script], timeout_seconds=30, output=tmp_path / "log")
+    assert (tmp_path / "log").read_text() == "".join(f"{i}\n{i}\n" for i in range(1, 201))
+
+
+@pytest.mark.docker
 def test_the_tree_is_the_base_commit_clean_and_without_a_later_one(
     sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
 ) -> None:

@@ -26,6 +26,8 @@ from pipeline.outcomes import InfraError
 from pipeline.process import Completed, tail
 
 WORKDIR = "/testbed"
+ONE_STREAM = ("sh", "-c", 'exec "$@" 2>&1', "sh")
+"""Docker sends two streams in no order of their own; a log's markers stand on one of them."""
 KILLED = 137
 OUTPUT_CAP_BYTES = 256 * 1024 * 1024
 SETTLES_SECONDS = 2.0
@@ -63,7 +65,7 @@ class DockerSandbox:
         try:
             api = self.container.client.api
             created = api.exec_create(
-                self.container.id, list(command), workdir=WORKDIR, user="root"
+                self.container.id, [*ONE_STREAM, *command], workdir=WORKDIR, user="root"
             )
             truncated = self._stream(created["Id"], path, timeout_seconds)
             if self.broken:
