@@ -11,111 +11,27 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ValidationError
 
 from pipeline.outcomes import UserError
+from pipeline.recipe import Recipe
 
 SECRET = ("API_KEY", "TOKEN", "SECRET", "PASSWORD")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+MEANT = {
+    "api_key": "key_variable",
+    "apikey": "key_variable",
+    "openai_api_key": "key_variable",
+    "endpoint": "base_url",
+    "openai_api_base": "base_url",
+    "openai_base_url": "base_url",
+    "model_name": "name",
+}
+"""What other programs call a key of ours; no likeness of letters would tell."""
 M = TypeVar("M", bound=BaseModel)
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SelectionRecipe(Strict):
-    """Which instances to draw, and how."""
-
-    dataset: str
-    split: str = "test"
-    strategy: Literal["even", "proportional", "random", "all", "ids"] = "even"
-    size: Annotated[int, Field(ge=1)] | None = None
-    seed: Annotated[int, Field(ge=0)] = 0
-    repos: tuple[str, ...] = ()
-    difficulty: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-
-
-class AgentRecipe(Strict):
-    """Which agent, with options that go to it verbatim."""
-
-    name: str
-    options: dict[str, Any] = {}
-
-
-class ModelRecipe(Strict):
-    """Which model, where it is served, and which variable holds the key."""
-
-    name: str = "none"
-    base_url: str = ""
-    key_variable: str = "OPENAI_API_KEY"
-    replies: str = ""
-    """A file of scripted replies that stands in for a model; `demo` for the embedded ones."""
-
-    @property
-    def server_id(self) -> str:
-        """The id that the server sees: one leading `openai/` names the protocol, not the model."""
-        return self.name.removeprefix("openai/")
-
-    @field_validator("key_variable")
-    @classmethod
-    def names_a_variable(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
-            raise ValueError("not the name of an environment variable (is it the key itself?)")
-        return value
-
-
-class SamplingRecipe(Strict):
-    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-
-
-class LimitsRecipe(Strict):
-    steps: Annotated[int, Field(ge=0)] = 75
-    seconds: Annotated[int, Field(ge=0)] = 3600
-    cost_usd: Annotated[float, Field(ge=0)] = 3.0
-
-
-class SandboxRecipe(Strict):
-    kind: Literal["auto", "docker", "local"] = "auto"
-    memory_gb: Annotated[float, Field(ge=0)] = 8.0
-    pids: Annotated[int, Field(ge=0)] = 2048
-    network: Literal["on", "off"] = "on"
-    scoring_seconds: Annotated[int, Field(ge=1)] = 1800
-    mirrors: tuple[str, ...] = ()
-
-    @field_validator("network", mode="before")
-    @classmethod
-    def yaml_says_true_for_on(cls, value: object) -> object:
-        return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
-
-
-class ExecutionRecipe(Strict):
-    executor: Literal["threads"] = "threads"
-    agent_workers: Annotated[int, Field(ge=1)] = 2
-    scorer_workers: Annotated[int, Field(ge=1)] = 2
-    tries: Annotated[int, Field(ge=1)] = 3
-    backoff_seconds: Annotated[float, Field(ge=0)] = 5.0
-
-
-class Recipe(Strict):
-    """What the user asked for, before anything is drawn or resolved."""
-
-    name: Name
-    selection: SelectionRecipe
-    agent: AgentRecipe
-    model: ModelRecipe = ModelRecipe()
-    sampling: SamplingRecipe = SamplingRecipe()
-    attempts: Annotated[int, Field(ge=1, le=1000)] = 1
-    limits: LimitsRecipe = LimitsRecipe()
-    sandbox: SandboxRecipe = SandboxRecipe()
-    execution: ExecutionRecipe = ExecutionRecipe()
 
 
 def expand(value: Any, environ: Mapping[str, str], place: str) -> Any:
@@ -134,7 +50,9 @@ def expand(value: Any, environ: Mapping[str, str], place: str) -> Any:
         return value
 
     def replacement(match: re.Match[str]) -> str:
-        if any(word in match[1].upper() for word in SECRET):
+        secret = any(word in match[1].upper() for word in SECRET)
+        # Headers go upstream and nowhere else.
+        if secret and not place.startswith("model.headers."):
             raise UserError(
                 f"{place}: ${{{match[1]}}} looks like a key and would be written to disk; "
                 "name the variable in model.key_variable instead"
@@ -194,7 +112,10 @@ def explain(error: ValidationError, root: type[BaseModel], source: str) -> str:
         place = ".".join(str(part) for part in location)
         if problem["type"] == "extra_forbidden":
             known = known_keys(root, location[:-1])
-            near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
+            written = str(location[-1])
+            meant = MEANT.get(written.lower().replace("-", "_"))
+            near = difflib.get_close_matches(written, known, n=1, cutoff=0.4)
+            near = [meant] if meant in known else near
             nearest = ".".join([*(str(part) for part in location[:-1]), *near])
             hint = f"did you mean {nearest!r}?" if near else f"known: {', '.join(known)}"
             lines.append(f"{source}: unknown key {place!r}; {hint}")
@@ -203,7 +124,8 @@ def explain(error: ValidationError, root: type[BaseModel], source: str) -> str:
         else:
             message = problem["msg"].removeprefix("Value error, ")
             # What stands where a variable's name belongs may be a key.
-            shown = "" if place.endswith("key_variable") else f" (got {problem['input']!r})"
+            secret = place.endswith("key_variable") or place.startswith("model.headers")
+            shown = "" if secret else f" (got {problem['input']!r})"
             lines.append(f"{source}: {place}: {message[0].lower()}{message[1:]}{shown}")
     return "\n".join(lines)
 

@@ -91,6 +91,11 @@ class Endpoint(Protocol):
         """Spent on retries and rate limits, none of it the model's."""
         ...
 
+    @property
+    def drift(self) -> str:
+        """Where a replayed conversation first differed from its tape."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:

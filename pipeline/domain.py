@@ -54,6 +54,14 @@ class Usage:
     """Includes reasoning tokens."""
     cost_usd: float | None = 0.0
     """None: at least one request had no known price."""
+    as_planned: int = 0
+    """Requests that left us with exactly the plan's sampling."""
+    failed: int = 0
+    """Further requests, which brought nothing that an agent could use; none of `requests`."""
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
         known = self.cost_usd is not None and other.cost_usd is not None
@@ -63,6 +71,8 @@ class Usage:
             cached_tokens=self.cached_tokens + other.cached_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
+            as_planned=self.as_planned + other.as_planned,
+            failed=self.failed + other.failed,
         )
 
 
@@ -113,6 +123,8 @@ class Rollout:
     usage: Usage = Usage()
     steps: int = 0
     seconds: float = 0.0
+    drift: str = ""
+    """Where a replayed conversation first differed from its tape; empty: nowhere, or no replay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +193,8 @@ class Fault:
     detail: str
     died: bool = False
     """The container died while the model's content was in it: the model may have done it."""
+    final: bool = False
+    """Another try within the same invocation cannot help."""
     usage: Usage = Usage()
     """Spent before the fault; billed all the same."""
     steps: int = 0
@@ -209,19 +223,25 @@ class Departure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one attempt may cost. Zero: no limit."""
+    """What one try at an attempt may cost. Zero: no limit."""
 
     steps: int = 75
     cost_usd: float = 3.0
+    tokens: int = 0
     seconds: int = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How the model is asked. Sent on every request."""
+    """How the model is asked. Held against every request."""
 
     temperature: float = 0.0
     top_p: float = 1.0
+    seed: int | None = None
+    """None: left to the agent and the endpoint, as the next one is."""
+    max_tokens: int | None = None
+    on_wire: Literal["record", "correct", "refuse"] = "record"
+    """What becomes of a request that lacks these, or differs from them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -33,11 +33,12 @@ class UserError(PipelineError):
 class InfraError(PipelineError):
     """A part of ours broke; says nothing about the model."""
 
-    def __init__(self, cause: Cause, detail: str, *, died: bool = False) -> None:
+    def __init__(
+        self, cause: Cause, detail: str, *, died: bool = False, final: bool = False
+    ) -> None:
         super().__init__(detail)
-        self.cause = cause
-        self.detail = detail
-        self.died = died
+        self.fault = Fault(cause=cause, detail=detail, died=died, final=final)
+        self.cause, self.detail = cause, detail
 
 
 RETRYABLE: dict[Cause, bool] = {
@@ -51,8 +52,7 @@ RETRYABLE: dict[Cause, bool] = {
     Cause.DISK: False,
     Cause.UNKNOWN: False,
 }
-"""Whether another try within the same invocation can help. The next invocation
-takes up every fault, whatever its cause."""
+"""Whether another try within one invocation can help; the next takes up every fault."""
 
 
 def fault_of(error: BaseException, *, seconds: float, spent: Sequence[Usage] = ()) -> Fault:
@@ -60,9 +60,7 @@ def fault_of(error: BaseException, *, seconds: float, spent: Sequence[Usage] = (
     usage = sum(spent, Usage())
     seconds = round(seconds, 3)
     if isinstance(error, InfraError):
-        return Fault(
-            cause=error.cause, detail=error.detail, died=error.died, usage=usage, seconds=seconds
-        )
+        return replace(error.fault, usage=usage, seconds=seconds)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Fault(cause=Cause.DISK, detail=str(error), usage=usage, seconds=seconds)
     # Our bug: loud, kept whole, and never the model's.
@@ -94,10 +92,12 @@ def attribute(
     meaning = departure.meaning
     if ending is not None:
         if isinstance(ending, Fault):
-            raise InfraError(ending.cause, ending.detail)
+            raise InfraError(ending.cause, ending.detail, died=ending.died, final=ending.final)
         meaning = ending
     if isinstance(meaning, Cause):
-        raise InfraError(meaning, departure.detail or departure.exit_status, died=departure.died)
+        # Who asks nobody looks it up, and would find the same again.
+        detail = departure.detail or departure.exit_status
+        raise InfraError(meaning, detail, died=departure.died, final=not asked)
     lost = seconds - waited_seconds < limits.seconds <= seconds
     if meaning is Stop.TIME_LIMIT and asked and lost:
         text = f"{waited_seconds:.0f} of {seconds:.0f} s went by waiting for the endpoint"

@@ -45,6 +45,8 @@ class AttemptRow:
     pass_to_pass: str
     detail: str
     """What broke, in the words of the part that broke."""
+    drift: str = ""
+    """Where a replay first differed from what was recorded."""
 
     @property
     def settled(self) -> tuple[Outcome, Blame] | None:
@@ -218,6 +220,7 @@ def row_of(book: Book, attempt: Attempt, repo: str, *, has_control: bool) -> Att
         fail_to_pass=tally_of(graded.fail_to_pass) if graded else "",
         pass_to_pass=tally_of(graded.pass_to_pass) if graded else "",
         detail=faults[0].detail if faults else "",
+        drift=done.drift if done else "",
     )
 
 

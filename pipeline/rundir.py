@@ -5,7 +5,9 @@ logs/<run>/
 ├── plan.json          the resolved plan, its digest, versions
 ├── ledger.sqlite      the truth
 ├── lock               held while a process drives the run
-├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff  tape.jsonl
+├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff
+│                                      tape.jsonl.zst
+├── cut-off/           tapes of tries that were cut off: billed, but of no row
 ├── scoring/<instance>/<n | gold>/     eval.sh  test_output.txt  report.json  patch.diff
 ├── preds.<n>.jsonl    export in the official format, one file an attempt number
 └── report/            summary.json, attempts.csv, instances.csv, table.md, table.tex
@@ -34,6 +36,7 @@ This directory is one evaluation run of passone.
 plan.json      what was asked: instances, agent, model, limits; its digest names the experiment
 ledger.sqlite  what happened: one row for every finished try, verdict and settlement
 attempts/      what the agent did, by instance, attempt and try
+cut-off/       what was said in tries that were stopped half-way; they are done again
 scoring/       what the official tests printed, by instance and attempt; gold is the control
 preds.*.jsonl  the submissions in the official format, one file an attempt number
 report/        the tables; written again from the ledger at the end of every `passone run`
@@ -98,6 +101,16 @@ class RunDir:
     def scratch(self) -> Path:
         """Work in progress; of no use once its process is gone."""
         return self.root / ".partial"
+
+    @property
+    def cut_off(self) -> Path:
+        return self.root / "cut-off"
+
+    def salvage(self) -> None:
+        """Keep what was said in tries that were cut off: somebody is billed for it."""
+        for tape in self.scratch.glob("try-*/tape.jsonl*"):
+            self.cut_off.mkdir(exist_ok=True)
+            tape.replace(self.cut_off / tape.name.replace("tape", tape.parent.name, 1))
 
     @property
     def key(self) -> str:
@@ -169,8 +182,10 @@ class RunDir:
             file.flush()
             # An agent that outlived its killed process must not write into a later try.
             end_orphans(self.scratch)
+            self.salvage()
             shutil.rmtree(self.scratch, ignore_errors=True)
             if not self.readme.exists():
                 write_atomically(self.readme, README)
             yield
+            self.salvage()
             shutil.rmtree(self.scratch, ignore_errors=True)

@@ -6,7 +6,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Event
 
@@ -82,7 +82,7 @@ class Runner:
                 killed = self.sandboxes.casualty(site, until=departure.worked_until)
                 if killed and lane.ending is None and departure.meaning is not Stop.SUBMITTED:
                     raise InfraError(killed.cause, killed.detail, died=killed.died)
-            return attribute(
+            rollout = attribute(
                 departure,
                 ending=lane.ending,
                 usage=lane.usage,
@@ -92,6 +92,7 @@ class Runner:
                 waited_seconds=lane.waited_seconds,
                 asked=self.agent.asks_model,
             )
+            return replace(rollout, drift=lane.drift)
 
     def _file(self, workdir: Path, attempt: Attempt, number: int, value: Rollout | Fault) -> None:
         """Put the artefacts where a reader looks for them."""

@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pipeline.config import SelectionRecipe
 from pipeline.domain import Instance
 from pipeline.outcomes import UserError
+from pipeline.recipe import SelectionRecipe
 
 GOLDEN = 0.6180339887498949
 

@@ -7,6 +7,7 @@ are over. Workers return values; only this loop writes the ledger.
 from __future__ import annotations
 
 import heapq
+import itertools
 import random
 import time
 from collections.abc import Callable
@@ -39,8 +40,10 @@ class Stages:
     kept_gold: Callable[[str, str], Verdict | None]
     """A pass from an earlier run for (instance id, image digest)."""
     has_control: bool = True
-    recorded: bool = False
-    """Rollouts are looked up: another try would find the same."""
+    tries_of: Callable[[Attempt], int] | None = None
+    """Of a replay: as many as were recorded."""
+    held: Callable[[], bool] = lambda: False
+    """The endpoint is down: no further try should begin."""
 
 
 @dataclass(slots=True)
@@ -49,6 +52,8 @@ class Brake:
 
     soft: Event = field(default_factory=Event)
     hard: Event = field(default_factory=Event)
+    halted: str = ""
+    """Why nobody needed to press it."""
 
     def press(self) -> None:
         (self.hard if self.soft.is_set() else self.soft).set()
@@ -88,23 +93,18 @@ class Schedule:
         self.landed = landed
         self.clock = clock
         self.rng = rng or random.Random()
-        self.slots = {
-            Kind.ROLLOUT: plan.execution.agent_workers,
-            Kind.VERDICT: plan.execution.scorer_workers,
-        }
+        workers = plan.execution
+        self.slots = {Kind.ROLLOUT: workers.agent_workers, Kind.VERDICT: workers.scorer_workers}
         self.queues: dict[Kind, list[Job]] = {Kind.ROLLOUT: [], Kind.VERDICT: []}
         self.running: dict[Future[Result], Job] = {}
         self.tries: dict[tuple[Kind, Attempt], int] = {}
         self.resting: dict[str, set[Attempt]] = {id_: set() for id_ in plan.selection.ids}
         self.before_gold: dict[Job, int] = {}
-        self.counter = 0
+        self.counter = itertools.count()
         self.soft_since: float | None = None
 
     def drive(self) -> bool:
-        """Work until nothing is left, or until the brake is pressed.
-
-        Returns:
-            Whether all was done that this invocation could do.
+        """Work until nothing is left (True), or until the brake is pressed (False).
 
         Raises:
             UserError: the ledger could not be written.
@@ -132,8 +132,7 @@ class Schedule:
         return not wait(self.running, timeout=wait_seconds).not_done
 
     def push(self, kind: Kind, attempt: Attempt, *, delay: float = 0.0) -> None:
-        self.counter += 1
-        job = Job(self.clock() + delay, self.counter, kind, attempt)
+        job = Job(self.clock() + delay, next(self.counter), kind, attempt)
         heapq.heappush(self.queues[POOL[kind]], job)
 
     def launch(self) -> None:
@@ -143,6 +142,8 @@ class Schedule:
         busy = [POOL[job.kind] for job in self.running.values()]
         for pool, queue in self.queues.items():
             free = self.slots[pool] - busy.count(pool)
+            if pool is Kind.ROLLOUT and self.stages.held():
+                free = min(free, int(pool not in busy))
             while free > 0 and queue and queue[0].due <= self.clock():
                 job = heapq.heappop(queue)
                 self.running[self.start(job)] = job
@@ -154,14 +155,13 @@ class Schedule:
         if job.kind is Kind.ROLLOUT:
             number = len(self.book.entry(job.attempt).rollouts) + 1
             return self.executors[Kind.ROLLOUT].submit(self.stages.roll, job.attempt, number)
+        scorers = self.executors[Kind.VERDICT]
         if job.kind is Kind.CONTROL:
             self.before_gold[job] = self.newest(job.attempt.instance_id)
-            return self.executors[Kind.VERDICT].submit(self.stages.gold, job.attempt.instance_id)
+            return scorers.submit(self.stages.gold, job.attempt.instance_id)
         rollout = self.book.entry(job.attempt).rollout
         assert isinstance(rollout, Rollout)
-        return self.executors[Kind.VERDICT].submit(
-            self.stages.score, job.attempt, rollout.submission
-        )
+        return scorers.submit(self.stages.score, job.attempt, rollout.submission)
 
     def collect(self) -> None:
         """Wait a little, and write down whatever has landed."""
@@ -218,21 +218,28 @@ class Schedule:
             self.next_for(job.attempt)
 
     def retry(self, job: Job, fault: Fault) -> bool:
-        """Whether another try of the same job was put in the queue."""
+        """Whether another try was put in the queue."""
         used = self.tries[job.kind, job.attempt]
-        if used >= self.plan.execution.tries or not (RETRYABLE[fault.cause] or fault.died):
+        replayed = job.kind is Kind.ROLLOUT and self.stages.tries_of is not None
+        hopeful = (RETRYABLE[fault.cause] or fault.died) and not fault.final
+        more = hopeful and used < self.plan.execution.tries
+        if not (not self.spent(job.attempt) if replayed else more):
             return False
-        if job.kind is Kind.ROLLOUT and self.stages.recorded:
-            return False
-        base = self.plan.execution.backoff_seconds * 2 ** (used - 1)
+        base = 0 if replayed else self.plan.execution.backoff_seconds * 2 ** (used - 1)
         self.push(job.kind, job.attempt, delay=base * self.rng.uniform(0.75, 1.25))
         return True
+
+    def spent(self, attempt: Attempt) -> bool:
+        """Whether a replay has made every try that was recorded."""
+        tries_of = self.stages.tries_of
+        return tries_of is not None and len(self.book.entry(attempt).rollouts) >= tries_of(attempt)
 
     def next_for(self, attempt: Attempt) -> None:
         """Queue the next stage of an attempt, or let it rest."""
         entry = self.book.entry(attempt)
         rollout = entry.rollout
-        if entry.over and not self.book.doubted(attempt):
+        spent = isinstance(rollout, Fault) and self.spent(attempt)
+        if spent or (entry.over and not self.book.doubted(attempt)):
             self.rest(attempt)
         elif rollout is None or isinstance(rollout, Fault):
             self.push(Kind.ROLLOUT, attempt)

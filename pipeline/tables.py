@@ -66,7 +66,10 @@ def by_attempt(results: Results) -> list[Record]:
             "cached_tokens": known(row.usage.cached_tokens),
             "output_tokens": known(row.usage.output_tokens),
             "cost_usd": known(row.usage.cost_usd),
+            "as_planned": known(row.usage.as_planned),
+            "failed_requests": known(row.usage.failed),
             "seconds": round(row.seconds, 1),
+            "drift": row.drift,
         }
         for row in results.rows
     ]
@@ -192,16 +195,18 @@ def controls_line(summary: Record, *, imported: bool) -> str:
     return "controls: " + ", ".join(said)
 
 
-def spending(usage: Record, resolved: int, *, recorded: bool) -> str:
+def spending(summary: Record, failed: int, *, recorded: bool) -> str:
     """Requests, tokens and money; unknown is not zero."""
     if not recorded:
         return "usage not recorded"
+    usage, resolved = summary["usage"], summary["outcomes"][Outcome.RESOLVED]
     cost = usage["cost_usd"]
     money = "$ unknown" if cost is None else f"${cost:.2f}"
     if cost and resolved:
         money += f" · ${cost / resolved:.2f}/resolved"
+    again = f" (+ {failed} failed)" if failed else ""
     return (
-        f"{count(usage['requests'], 'request')} · {usage['input_tokens']:,} tokens in "
+        f"{count(usage['requests'], 'request')}{again} · {usage['input_tokens']:,} tokens in "
         f"({usage['cached_tokens']:,} cached), {usage['output_tokens']:,} out · {money}"
     )
 
@@ -209,7 +214,7 @@ def spending(usage: Record, resolved: int, *, recorded: bool) -> str:
 def headline(results: Results) -> list[str]:
     """Never a bare number: n × k, the rate with its interval and range, and who was to blame."""
     summary = results.summary()
-    rates, majority, usage = summary["pass_at_1"], summary["majority"], summary["usage"]
+    rates, majority = summary["pass_at_1"], summary["majority"]
     outcomes, blame = summary["outcomes"], summary["blame"]
     start = f"partial ({summary['pending']} pending) · " if summary["pending"] else ""
     causes = ", ".join(f"{number} {cause}" for cause, number in summary["causes"].items())
@@ -228,7 +233,8 @@ def headline(results: Results) -> list[str]:
             f"{percent(majority['low'])}–{percent(majority['high'])}"
         )
     tries = f"{summary['tries']} {'try' if summary['tries'] == 1 else 'tries'}"
-    lines.append(f"{tries} · {spending(usage, outcomes['resolved'], recorded=results.recorded)}")
+    lines.append(f"{tries} · {spending(summary, results.usage.failed, recorded=results.recorded)}")
+    lines += wire_lines(results)
     imported = not results.plan["has_control"]
     lines.append(f"{controls_line(summary, imported=imported)} · grader {summary['grader']}")
     if results.unknown_exits:
@@ -237,6 +243,26 @@ def headline(results: Results) -> list[str]:
             "left a submission empty or half done; 'at most' counts the empty ones as resolved"
         )
     return lines
+
+
+def wire_lines(results: Results) -> list[str]:
+    """Whether the model was asked as the plan says, and whether it was asked at all."""
+    lines = []
+    sampling, usage = results.plan["sampling"], results.usage
+    if usage.requests:
+        said = f"temperature {sampling['temperature']:g}, top_p {sampling['top_p']:g}"
+        lines.append(f"{said} on {usage.as_planned} of {count(usage.requests, 'request')}")
+    if results.plan.get("replayed"):
+        lines.append(
+            f"replayed from {results.plan['replayed']}, no endpoint was asked: "
+            f"{len(drifts(results))} of {count(len(results.rows), 'attempt')} drifted"
+        )
+    return lines
+
+
+def drifts(results: Results) -> list[str]:
+    """Where a replay differed from what was recorded, one line an attempt."""
+    return [f"{row.instance_id} #{row.attempt}: {row.drift}" for row in results.rows if row.drift]
 
 
 def losses(results: Results) -> list[str]:

@@ -49,7 +49,7 @@ SUBMITTED = Rollout(
     stop=Stop.SUBMITTED,
     submission=Patch("diff --git a/x b/x\n"),
     exit_status="Submitted",
-    usage=Usage(requests=2, input_tokens=100, output_tokens=10, cost_usd=0.25),
+    usage=Usage(requests=2, input_tokens=100, output_tokens=10, cost_usd=0.25, as_planned=2),
     steps=2,
     seconds=1.5,
 )

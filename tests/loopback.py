@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -26,9 +27,11 @@ class Answer:
     content: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     manner: Literal["whole", "cut", "reset"] = "whole"
-    """cut: half a body, then the end; reset: not even a status line."""
+    """cut: half a body, or a stream without its end; reset: not even a status line."""
     seconds: float = 0.0
     """Before it answers."""
+    chunks: Sequence[bytes | float | threading.Event] = ()
+    """Sent one by one in place of the content; a number is a pause, an event is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +114,33 @@ def runs(command: str, thought: str = "", tool: str = "bash") -> Answer:
     return completes(thought, calls=[(tool, {"command": command})])
 
 
+def event(tree: object, end: str = "\n\n") -> bytes:
+    """One server-sent event."""
+    return f"data: {tree if isinstance(tree, str) else json.dumps(tree)}{end}".encode()
+
+
+def piece(delta: Mapping[str, Any], reason: str | None = None, **more: Any) -> dict[str, Any]:
+    """One chunk of a streamed completion, in OpenAI's shape."""
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    return {"id": "scripted", "object": "chat.completion.chunk", "choices": [choice], **more}
+
+
+def streams(*chunks: bytes | float | threading.Event, **more: Any) -> Answer:
+    """A stream of these chunks, with an end of its own only where it is among them."""
+    kind = {"content-type": "text/event-stream"}
+    return Answer(headers=kind, chunks=chunks, **more)
+
+
+def says(*words: str, usage: Mapping[str, Any] | None = None) -> Answer:
+    """A streamed completion; its last chunk has the usage if there is one."""
+    events = [event(piece({"role": "assistant", "content": ""}))]
+    events += [event(piece({"content": word})) for word in words]
+    events.append(event(piece({}, "stop")))
+    if usage is not None:
+        events.append(event({"id": "scripted", "choices": [], "usage": usage}))
+    return streams(*events, event("[DONE]"))
+
+
 @dataclass(slots=True)
 class Server:
     """What is served, and what was asked."""
@@ -118,6 +148,8 @@ class Server:
     answering: Answering
     base_url: str = ""
     requests: list[Received] = field(default_factory=list)
+    hung_up: threading.Event = field(default_factory=threading.Event)
+    """Somebody left before a stream was over."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def receive(self, request: Received) -> Answer:
@@ -154,6 +186,9 @@ def handler_of(server: Server) -> type[BaseHTTPRequestHandler]:
             self.send_response(answer.status)
             for name, value in {"content-type": "application/json", **answer.headers}.items():
                 self.send_header(name, value)
+            if answer.chunks:
+                self.send_chunks(answer)
+                return
             self.send_header("content-length", str(len(answer.content)))
             self.end_headers()
             if answer.manner == "cut":
@@ -161,6 +196,25 @@ def handler_of(server: Server) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             self.wfile.write(answer.content)
+
+        def send_chunks(self, answer: Answer) -> None:
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
+            try:
+                for chunk in answer.chunks:
+                    if isinstance(chunk, bytes):
+                        self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                    elif isinstance(chunk, float):
+                        time.sleep(chunk)
+                    else:
+                        chunk.wait(30)
+                if answer.manner == "cut":
+                    self.close_connection = True
+                else:
+                    self.wfile.write(b"0\r\n\r\n")
+            except OSError:
+                server.hung_up.set()
+                self.close_connection = True
 
         def do_GET(self) -> None:
             self.do_POST()
@@ -175,12 +229,23 @@ class Quiet(ThreadingHTTPServer):
         """A client that hangs up is no news."""
 
 
+class QuietSix(Quiet):
+    address_family = socket.AF_INET6
+
+
 @contextmanager
-def serve(answering: Answering) -> Iterator[Server]:
+def serve(
+    answering: Answering, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> Iterator[Server]:
     """`with serve(in_turn(completes())) as server: … server.base_url … server.requests`"""
     server = Server(answering)
-    http = Quiet(("127.0.0.1", 0), handler_of(server))
-    server.base_url = f"http://127.0.0.1:{http.server_port}/v1"
+    six = ":" in host
+    http = (QuietSix if six else Quiet)((host, 0), handler_of(server))
+    scheme, written = "http", f"[{host}]" if six else host
+    if tls is not None:
+        scheme = "https"
+        http.socket = tls.wrap_socket(http.socket, server_side=True)
+    server.base_url = f"{scheme}://{written}:{http.server_port}/v1"
     thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -8,9 +8,9 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "pipeline"
 FLOORS = (
     {"domain", "process", "stats"},  # ground: know nobody
-    {"outcomes", "plan"},  # who is to blame; what is asked for
+    {"outcomes", "plan", "recipe"},  # who is to blame; what is asked for
     {"contracts", "config", "rundir"},  # words: what things are called
-    {"gateway", "docker", "ledger", "verdicts", "executors", "sampler"},  # tools
+    {"gateway", "bill", "docker", "ledger", "verdicts", "executors", "sampler"},  # tools
     {"agents", "benchmarks", "runner", "scorer", "schedule", "doctor", "results"},  # parts
     {"compare", "diagnose", "planner", "audit", "reconcile", "rollouts"},  # readings
     {"tables", "report", "bundle"},  # faces

@@ -36,7 +36,7 @@ ROWS = {
     )
 }
 IDS = list(ROWS)
-COMMANDS = ("sample", "run", "score", "table", "status", "demo")
+COMMANDS = ("sample", "doctor", "run", "score", "table", "status", "tape", "reconcile", "demo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -708,7 +708,13 @@ def test_an_outage_is_no_zero_and_a_mended_key_takes_it_up_again(
             model={"name": "openai/m", "base_url": server.base_url},
         )
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        first = passone("run", config)
+        # A look beforehand finds it out before anything starts …
+        refused = passone("run", config)
+        assert refused.status == 2
+        assert "OPENAI_API_KEY" in refused.err
+        assert not Path("logs/r/ledger.sqlite").exists()
+        # … and without that look, or later on, it is no zero.
+        first = passone("run", config, "--no-doctor")
         assert first.status == 3
         assert summary_of("r")["causes"] == {"credentials": 1}
         assert summary_of("r")["pass_at_1"]["valid"] is None

@@ -128,7 +128,12 @@ def test_it_sees_a_dummy_key_its_lane_and_its_limits(
     assert said["OPENAI_API_KEY"] == "passone-gateway"
     assert said["OPENAI_BASE_URL"] == said["OPENAI_API_BASE"] == "http://127.0.0.1:9/lane/v1"
     assert json.loads(said["PASSONE_LIMITS"]) == {"steps": 7, "seconds": 60}
-    assert json.loads(said["PASSONE_SAMPLING"]) == {"temperature": 0.0, "top_p": 1.0}
+    assert json.loads(said["PASSONE_SAMPLING"]) == {
+        "temperature": 0.0,
+        "top_p": 1.0,
+        "seed": None,
+        "max_tokens": None,
+    }
 
 
 def test_without_docker_it_works_behind_the_wrapper(tmp_path: Path) -> None:

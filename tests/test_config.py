@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.config import ModelRecipe, Recipe, load, override, parse
+from pipeline.config import load, override, parse
 from pipeline.outcomes import UserError
+from pipeline.recipe import ModelRecipe, Recipe
 
 LEAST: dict[str, Any] = {
     "name": "five",
@@ -45,7 +46,12 @@ def test_the_config_of_the_readme_is_read_in_full(tmp_path: Path) -> None:
     path.write_text(FULL)
     recipe = load(path)
     assert recipe.selection.repos == ("django/django", "sympy/sympy")
-    assert recipe.limits.model_dump() == {"steps": 75, "seconds": 3600, "cost_usd": 3.0}
+    assert recipe.limits.model_dump() == {
+        "steps": 75,
+        "seconds": 3600,
+        "cost_usd": 3.0,
+        "tokens": 0,
+    }
     # YAML reads a bare `on` as true.
     assert recipe.sandbox.network == "on"
     assert recipe.sampling.temperature == 0

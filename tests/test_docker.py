@@ -209,7 +209,7 @@ def test_a_container_that_somebody_ends_or_pauses_is_ours_and_not_the_patchs(
             sandbox.run(["sleep", "30"], timeout_seconds=4)
     thread.join()
     assert caught.value.cause is Cause.SANDBOX
-    assert not caught.value.died
+    assert not caught.value.fault.died
 
 
 @pytest.mark.docker
@@ -229,7 +229,7 @@ def test_what_a_command_may_have_done_to_itself_died_and_gold_must_settle_it(
         pytest.raises(InfraError, match=words) as caught,
     ):
         sandbox.run(["bash", "-c", script], timeout_seconds=60)
-    assert caught.value.died
+    assert caught.value.fault.died
 
 
 @pytest.mark.docker
@@ -253,7 +253,7 @@ def test_a_daemon_that_stops_answering_is_no_time_out_of_the_tests(
             with pytest.raises(InfraError, match="while Docker did not answer") as caught:
                 sandbox.run(["sleep", "60"], timeout_seconds=1)
             deaf.close()
-    assert not caught.value.died
+    assert not caught.value.fault.died
 
 
 @pytest.mark.docker

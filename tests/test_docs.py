@@ -20,6 +20,7 @@ from pipeline.domain import Cause, Stop, Usage
 from pipeline.gateway.upstream import check_endpoint
 from pipeline.ledger import Book
 from pipeline.outcomes import RETRYABLE, Blame, Control, Outcome, UserError, settle
+from pipeline.recipe import Recipe
 from pipeline.results import AttemptRow, Results
 from tests.loopback import by_step, completes, serve
 
@@ -169,7 +170,7 @@ def as_written(default: object) -> str:
 def test_every_config_key_is_documented_with_its_default() -> None:
     rows = table(ROOT / "docs/configuration.md", "key", "in the digest")
     documented = {bare(row["key"]): row["default"] for row in rows}
-    assert documented == {key: as_written(value) for key, value in leaves(config.Recipe)}
+    assert documented == {key: as_written(value) for key, value in leaves(Recipe)}
 
 
 OTHER: dict[str, Any] = {
@@ -182,6 +183,22 @@ OTHER: dict[str, Any] = {
     "model.replies": str(ROOT / "pyproject.toml"),
     "sampling.temperature": 1,
     "sampling.top_p": 0.5,
+    "sampling.seed": 7,
+    "sampling.max_tokens": 4096,
+    "sampling.on_wire": "correct",
+    "model.headers": {"X-Team": "a"},
+    "model.prices": {"m": {"input": 1, "output": 2}},
+    "limits.tokens": 1,
+    "budget.cost_usd": 1,
+    "budget.tokens": 1,
+    "gateway.request_seconds": 1,
+    "gateway.stall_seconds": 1,
+    "gateway.requests": 1,
+    "gateway.deadline_seconds": 1,
+    "gateway.backoff_seconds": 1,
+    "gateway.in_flight": 1,
+    "gateway.requests_a_minute": 1,
+    "gateway.tokens_a_minute": 1,
     "attempts": 3,
     "limits.steps": 1,
     "limits.seconds": 1,
@@ -450,8 +467,9 @@ def test_the_worked_example_of_a_command_resolves_an_instance(
         with pytest.raises(SystemExit) as ended:
             app(["run", str(path), "--logs", str(tmp_path / "logs"), "--quiet"])
     assert ended.value.code == 0
-    assert {request.body["model"] for request in server.requests} == {"served"}
-    assert {request.body["temperature"] for request in server.requests} == {0}
+    asked = [request.body for request in server.requests if request.content]
+    assert {body["model"] for body in asked} == {"served"}
+    assert {body["temperature"] for body in asked} == {0}
     keys = {request.headers["authorization"] for request in server.requests}
     assert keys == {"Bearer a-real-looking-key"}
     written = [file for file in (tmp_path / "logs").rglob("*") if file.is_file()]

@@ -31,6 +31,7 @@ from pipeline.domain import (
     Usage,
     Verdict,
 )
+from pipeline.gateway import Terms
 from pipeline.ledger import TYPES, Book, Entry, Kind, Ledger, Row, Value
 from pipeline.outcomes import Blame, Control, Outcome, Settlement, UserError
 from pipeline.plan import Execution, RunPlan
@@ -234,6 +235,7 @@ def test_a_reader_sees_committed_rows_while_another_writes(path: Path, ledger: L
 READ = """
 import sys
 from pathlib import Path
+from pipeline.gateway import Terms
 from pipeline.ledger import Ledger
 with Ledger(Path(sys.argv[1]), read_only=True) as ledger:
     print(len(list(ledger.rows())))
@@ -280,6 +282,7 @@ def test_a_writer_sees_what_a_killed_writer_committed(path: Path) -> None:
 FULL_DISK = """
 import json, resource, sys
 from pathlib import Path
+from pipeline.gateway import Terms
 from pipeline.ledger import Kind, Ledger
 from pipeline.outcomes import UserError
 from tests.fakes import SUBMITTED, Attempt
@@ -327,7 +330,7 @@ def adopt(root: Path, plan: RunPlan) -> dict[str, Any]:
     """What `passone run` does before anything starts."""
     run = RunDir(root)
     root.mkdir(exist_ok=True)
-    with Ledger(run.ledger) as ledger, open_lanes(None, model="none", limits=plan.limits) as lanes:
+    with Ledger(run.ledger) as ledger, open_lanes(None, plan, "none", Terms()) as lanes:
         parts = Parts(
             plan=plan,
             run=run,
@@ -336,6 +339,7 @@ def adopt(root: Path, plan: RunPlan) -> dict[str, Any]:
             sandboxes=Nowhere(),
             scorer=ImportedVerdicts([]),
             lanes=lanes,
+            terms=Terms(),
             brake=Brake(),
             voice=Voice(quiet=True),
         )

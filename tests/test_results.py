@@ -198,7 +198,9 @@ def test_a_fault_is_billed_all_the_same_and_every_try_with_a_row_counts() -> Non
     results = run(make_plan("a"), World(rolls={("a", 1): [fault(spent=50), SUBMITTED]}))
     (row,) = results.rows
     assert row.tries == 2
-    assert row.usage == Usage(requests=3, input_tokens=150, output_tokens=10, cost_usd=0.35)
+    assert row.usage == Usage(
+        requests=3, input_tokens=150, output_tokens=10, cost_usd=0.35, as_planned=2
+    )
     assert row.seconds == 2.0  # 1.5 of the agent and 0.5 of the scoring
 
 

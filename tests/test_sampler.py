@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config import SelectionRecipe
 from pipeline.domain import Instance
 from pipeline.outcomes import UserError
+from pipeline.recipe import SelectionRecipe
 from pipeline.sampler import (
     by_stratum,
     draw,

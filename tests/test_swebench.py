@@ -150,7 +150,7 @@ def test_a_log_that_the_graders_parser_stumbles_over_excuses_nobody(
     printing = NEW_FILE.replace("x.txt", "unittest/__init__.py").format("print('FAIL:')")
     with pytest.raises(InfraError, match="IndexError") as caught:
         score(scorer, embedded["passone__almanac-27"], printing, tmp_path)
-    assert (caught.value.cause, caught.value.died) == (Cause.GRADER, True)
+    assert (caught.value.cause, caught.value.fault.died) == (Cause.GRADER, True)
 
 
 def test_a_log_that_is_not_utf8_is_decoded_with_replacement(tmp_path: Path) -> None:

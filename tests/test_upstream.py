@@ -8,11 +8,11 @@ import json
 import httpx
 import pytest
 
-from pipeline.config import ModelRecipe
 from pipeline.domain import Cause, Fault
 from pipeline.gateway.replies import Reply, read
 from pipeline.gateway.upstream import Upstream, check_endpoint, read_key
 from pipeline.outcomes import UserError
+from pipeline.recipe import ModelRecipe
 from tests.loopback import Answer, Received, completes, in_turn, refuses, serve
 
 KEY = "sk-proj-aB3_planted-Key0"
@@ -141,7 +141,7 @@ def ask(base_url: str, key: str = KEY) -> Reply:
     async def once() -> Reply:
         upstream = Upstream(base_url, key)
         try:
-            return await upstream.ask(b'{"messages": []}')
+            return await upstream.ask("chat/completions", b'{"messages": []}')
         finally:
             await upstream.close()
 

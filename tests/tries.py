@@ -21,13 +21,34 @@ from pipeline.domain import (
     Stop,
     Usage,
 )
-from pipeline.gateway import Gateway, Upstream
+from pipeline.gateway import Gateway, Header, Pressure, Recorder, Terms, Upstream
 from pipeline.plan import RunPlan, Selection
+from pipeline.recipe import GatewayRecipe
 from pipeline.rundir import RunDir
 from pipeline.runner import Runner
 from tests.loopback import Answering, Server, serve
 
 KEY = "sk-proj-aB3_planted-Key0"
+
+
+def recorder(tape: Path, attempt: Attempt | None = None, number: int = 1) -> Recorder:
+    """A tape of model m-1."""
+    attempt = attempt or Attempt("a__b-1", 1)
+    header = Header(
+        run="try",
+        plan="digest",
+        instance_id=attempt.instance_id,
+        attempt=attempt.number,
+        try_number=number,
+        model="m-1",
+        where="here",
+    )
+    return Recorder(tape, header)
+
+
+def terms(**settings: Any) -> Terms:
+    """Terms with short pauses."""
+    return Terms(pressure=Pressure(GatewayRecipe(**({"backoff_seconds": 0.001} | settings))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +60,7 @@ class Line:
     usage: Usage = field(default_factory=Usage)
     ending: Stop | Fault | None = None
     waited_seconds: float = 0.0
+    drift: str = ""
 
 
 def an_instance(row: Mapping[str, Any] | None = None, **changes: str) -> Instance:
@@ -110,11 +132,11 @@ def one_try(
     limits: Limits,
 ) -> Tried:
     """Roll once, with a planted key behind the gateway and short pauses."""
-    with serve(answering) as server, Gateway() as gateway:
+    with serve(answering) as server, Gateway(terms()) as gateway:
 
         def lanes(attempt: Attempt, number: int, tape: Path) -> AbstractContextManager[Endpoint]:
             upstream = Upstream(server.base_url, KEY)
-            return gateway.lane(upstream, model="m-1", tape=tape, backoff_seconds=0.01)
+            return gateway.lane(upstream, recorder(tape, attempt, number))
 
         runner = Runner(
             plan=a_plan(instance, agent, limits),

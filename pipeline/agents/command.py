@@ -78,12 +78,15 @@ class CommandAgent:
         argv = [part.format_map(fields) for part in self.options["argv"]]
         wrapper = site.wrapper if isinstance(site, LocalSite) else ()
         limit = assignment.limits.seconds or NO_LIMIT_SECONDS
+        sampling = asdict(assignment.sampling)
+        # The gateway sees to the rest.
+        del sampling["on_wire"]
         environment = child_environment(
             OPENAI_API_KEY=DUMMY_KEY,
             OPENAI_BASE_URL=endpoint.base_url,
             OPENAI_API_BASE=endpoint.base_url,
             PASSONE_LIMITS=json.dumps({"steps": assignment.limits.steps, "seconds": limit}),
-            PASSONE_SAMPLING=json.dumps(asdict(assignment.sampling)),
+            PASSONE_SAMPLING=json.dumps(sampling),
         )
         done = run(
             [*wrapper, *argv],

@@ -55,6 +55,9 @@ def adopt_plan(parts: Parts, ledger: Ledger) -> dict[str, Any]:
                 f"{run.root}: has {old['attempts']} attempts; attempts may grow, never shrink: "
                 f"--set attempts={old['attempts']}"
             )
+        if old.get("replayed", "") != parts.replayed:
+            was = f"was replayed from {old['replayed']}" if old.get("replayed") else "is no replay"
+            raise UserError(f"{run.root}: {was}; give this one another name: --set name=…")
     recorded = ledger.read_meta("digest")
     if recorded not in (None, plan.digest):
         raise UserError(f"{run.ledger}: belongs to another plan ({recorded}); move it away")
@@ -65,6 +68,7 @@ def adopt_plan(parts: Parts, ledger: Ledger) -> dict[str, Any]:
         "grader": parts.scorer.grader,
         "has_control": parts.scorer.has_control,
         "sandbox_kind": parts.sandboxes.name,
+        "replayed": parts.replayed,
         "repos": {item.id: item.stratum for item in parts.instances},
         "versions": versions() | {f"agent {plan.agent}": parts.agent.version},
     }

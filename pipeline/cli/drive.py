@@ -9,16 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.outcomes import Blame
+from pipeline.outcomes import Blame, UserError
 
 if TYPE_CHECKING:
     from pipeline.cli.parts import Parts
+    from pipeline.cli.replays import Recording
     from pipeline.cli.voice import Voice
-    from pipeline.config import Recipe
     from pipeline.contracts import Agent, Sandboxes, Scorer
     from pipeline.domain import Instance
     from pipeline.ledger import Ledger
     from pipeline.plan import RunPlan
+    from pipeline.recipe import Recipe
     from pipeline.runner import Lanes
     from pipeline.schedule import Brake, Stages
 
@@ -60,9 +61,13 @@ def carry_out(parts: Parts) -> int:
     """
     from pipeline.cli.adopt import adopt_plan
     from pipeline.cli.exports import conclude
+    from pipeline.cli.lanes import spent_before
     from pipeline.ledger import Ledger
 
     with parts.run.held(), Ledger(parts.run.ledger) as ledger:
+        parts.terms.purse.pay(spent_before(parts.run))
+        if parts.terms.purse.empty:
+            raise UserError(f"run budget: {parts.terms.purse.empty}; raise it with --set budget.…")
         for warning in parts.sandboxes.preflight(parts.instances):
             parts.voice.note(warning)
         plan = adopt_plan(parts, ledger)
@@ -71,7 +76,7 @@ def carry_out(parts: Parts) -> int:
         results = conclude(parts.run, plan, ledger)
     parts.voice.report(results)
     parts.voice.closing(results, parts.run.root)
-    if not finished:
+    if not finished and not parts.brake.halted:
         return 130
     open_blames = (Blame.INFRA, Blame.AMBIGUOUS, "")
     return 3 if any(row.blame in open_blames for row in results.rows) else 0
@@ -176,7 +181,8 @@ def make_stages(parts: Parts) -> Stages:
         gold=scoring.gold,
         kept_gold=scoring.kept_gold,
         has_control=parts.scorer.has_control,
-        recorded=parts.plan.agent == "predictions",
+        tries_of=parts.tries_of,
+        held=lambda: parts.terms.pressure.is_down,
     )
 
 
@@ -184,6 +190,7 @@ class Desk:
     """One invocation: a resolved plan, its directory, its brake and its voice."""
 
     def __init__(self, recipe: Recipe, plan: RunPlan, logs: Path, *, quiet: bool) -> None:
+        from pipeline.cli.lanes import make_terms
         from pipeline.cli.parts import Place
         from pipeline.cli.voice import Voice
         from pipeline.rundir import RunDir
@@ -194,6 +201,7 @@ class Desk:
         self.run = RunDir((logs / plan.name).absolute())
         self.brake = Brake()
         self.voice = Voice(quiet=quiet)
+        self.terms = make_terms(recipe, say=self.voice.endpoint, halt=self.halt)
         self.place = Place(
             kind=recipe.sandbox.kind,
             limits=plan.sandbox,
@@ -203,6 +211,13 @@ class Desk:
             say=self.voice.note,
         )
 
+    def halt(self, reason: str) -> None:
+        """Going on makes no sense: stop as ^C does, and let it be known why."""
+        if not self.brake.halted:
+            self.brake.halted = reason
+            self.brake.soft.set()
+            self.voice.note(f"{reason}: stopping; nothing is lost, run the same command again")
+
     def carry_out(
         self,
         instances: Sequence[Instance],
@@ -210,6 +225,8 @@ class Desk:
         sandboxes: Sandboxes,
         scorer: Scorer,
         lanes: Lanes,
+        *,
+        recording: Recording | None = None,
     ) -> int:
         """See `carry_out`."""
         from pipeline.cli.parts import Parts
@@ -223,7 +240,10 @@ class Desk:
                 sandboxes=sandboxes,
                 scorer=scorer,
                 lanes=lanes,
+                terms=self.terms,
                 brake=self.brake,
                 voice=self.voice,
+                replayed=recording.run.root.name if recording else "",
+                tries_of=recording.tries_of if recording else None,
             )
         )

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from pipeline.contracts import Endpoint
-    from pipeline.domain import Attempt, Limits
-    from pipeline.gateway.lanes import Source
+    from pipeline.domain import Attempt, Usage
+    from pipeline.gateway import Terms
+    from pipeline.gateway.lanes import Patience, Source
+    from pipeline.plan import RunPlan
+    from pipeline.recipe import Recipe
+    from pipeline.rundir import RunDir
     from pipeline.runner import Lanes
 
 SCRIPTED_BACKOFF_SECONDS = 0.1
+SCRIPTED_REQUESTS = 2
+"""Nobody waits for a script to recover."""
 Sources: TypeAlias = "Callable[[Attempt, int], Source]"
 
 
@@ -24,6 +30,7 @@ class Unasked:
     model = "none"
     ending = None
     waited_seconds = 0.0
+    drift = ""
 
     @property
     def usage(self):  # type: ignore[no-untyped-def]
@@ -32,28 +39,90 @@ class Unasked:
         return Usage()
 
 
+def make_terms(
+    recipe: Recipe, *, say: Callable[[str, bool], None], halt: Callable[[str], None]
+) -> Terms:
+    """What all lanes share: pressure on the endpoint, the run's budget, the model's price.
+
+    Args:
+        say: told what the endpoint does, and whether it is down.
+        halt: told why going on makes no sense.
+    """
+    from pipeline.gateway import Pressure, Purse, Terms, price_of
+
+    scripted = {"backoff_seconds": SCRIPTED_BACKOFF_SECONDS} if recipe.model.replies else {}
+    settings = recipe.gateway.model_copy(update=scripted)
+    pressure = Pressure(settings, halt=halt)
+    pressure.say = lambda text: say(text, pressure.is_down)
+    return Terms(
+        pressure=pressure,
+        purse=Purse(recipe.budget.cost_usd, recipe.budget.tokens),
+        price=price_of(recipe.model.prices, recipe.model.server_id),
+        halt=halt,
+    )
+
+
+def spent_before(run: RunDir) -> Usage:
+    """What earlier invocations of a run used: in tries with a row, and in tries that were cut off.
+
+    Raises:
+        UserError: its ledger cannot be read.
+    """
+    from pipeline.domain import Fault, Rollout, Usage
+    from pipeline.gateway.tapes import read_tape
+    from pipeline.ledger import Kind, Ledger
+    from pipeline.outcomes import UserError
+
+    usage = Usage()
+    if run.ledger.exists():
+        with Ledger(run.ledger, read_only=True) as ledger:
+            for row in ledger.rows():
+                if row.kind is Kind.ROLLOUT and isinstance(row.value, Rollout | Fault):
+                    usage += row.value.usage
+    for path in run.cut_off.glob("*"):
+        # One that is damaged beyond its header said nothing.
+        with contextlib.suppress(UserError):
+            usage += read_tape(path).usage
+    return usage
+
+
 @contextlib.contextmanager
-def open_lanes(source: Sources | None, *, model: str, limits: Limits) -> Iterator[Lanes]:
+def open_lanes(source: Sources | None, plan: RunPlan, model: str, terms: Terms) -> Iterator[Lanes]:
     """Lanes for every try; without a source, of nothing."""
     if source is None:
         yield lambda attempt, number, tape: contextlib.nullcontext(Unasked())
         return
-    from pipeline.gateway import Gateway, Script
+    from pipeline.gateway import Gateway, Header, Patience, Recorder, Replay, Script
+    from pipeline.gateway.tapes import now
 
-    with Gateway() as gateway:
+    patience: dict[Attempt, Patience] = {}
+    settings = terms.settings
+    with Gateway(terms) as gateway:
 
         def lane(
             attempt: Attempt, number: int, tape: Path
         ) -> contextlib.AbstractContextManager[Endpoint]:
             found = source(attempt, number)
-            # Nobody waits for a script to recover.
-            backoff = SCRIPTED_BACKOFF_SECONDS if isinstance(found, Script) else 1.0
+            header = Header(
+                run=plan.name,
+                plan=plan.digest,
+                instance_id=attempt.instance_id,
+                attempt=attempt.number,
+                try_number=number,
+                model=model,
+                where=found.where,
+                begun=now(),
+            )
+            requests = {Script: SCRIPTED_REQUESTS, Replay: 1}.get(type(found))
+            fresh = Patience(settings.requests, settings.deadline_seconds)
             return gateway.lane(
                 found,
-                model=model,
-                tape=tape,
-                cost_limit_usd=limits.cost_usd,
-                backoff_seconds=backoff,
+                Recorder(tape, header),
+                sampling=plan.sampling,
+                limits=plan.limits,
+                # Of a tape, every answer is final.
+                patience=fresh if requests == 1 else patience.setdefault(attempt, fresh),
+                requests=requests,
             )
 
         yield lane

@@ -15,11 +15,12 @@ from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
     from pipeline.cli.voice import Voice
-    from pipeline.config import Recipe
     from pipeline.contracts import Agent, Sandbox, Sandboxes, Scorer, Site
     from pipeline.domain import Attempt, Fault, Instance, SandboxLimits
+    from pipeline.gateway import Terms, Upstream
     from pipeline.gateway.lanes import Source
     from pipeline.plan import RunPlan
+    from pipeline.recipe import Recipe
     from pipeline.rundir import RunDir
     from pipeline.runner import Lanes
     from pipeline.schedule import Brake
@@ -64,12 +65,15 @@ def check_source(recipe: Recipe, agent: Agent) -> str:
     """
     from pipeline.cli.planning import replies_path
     from pipeline.gateway import check_endpoint, read_key
+    from pipeline.gateway.upstream import SHORTEST_SECRET
 
     if not agent.asks_model or replies_path(recipe) is not None:
         return ""
     check_endpoint(recipe.model)
     key = read_key(recipe.model.key_variable)
-    if key in recipe.model_dump_json():
+    # Headers are the one part of a config that is never written down.
+    written = recipe.model_dump_json(exclude={"model": {"headers"}})
+    if len(key) >= SHORTEST_SECRET and key in written:
         raise UserError(
             f"the config holds the value of {recipe.model.key_variable}; it would be written to "
             "disk: leave it to model.key_variable"
@@ -84,7 +88,7 @@ def make_source(recipe: Recipe, plan: RunPlan, agent: Agent) -> Callable[[Attemp
         UserError: see `check_source`; a script that does not cover the plan.
     """
     from pipeline.cli.planning import replies_path
-    from pipeline.gateway import Upstream, check_endpoint, load_scripts
+    from pipeline.gateway import load_scripts
 
     path = replies_path(recipe)
     if path is not None:
@@ -92,10 +96,23 @@ def make_source(recipe: Recipe, plan: RunPlan, agent: Agent) -> Callable[[Attemp
         for attempt in plan.grid():
             scripts.for_try(attempt, 1)
         return scripts.for_try
-    upstream = Upstream(check_endpoint(recipe.model), check_source(recipe, agent))
+    upstream = make_upstream(recipe, check_source(recipe, agent))
     # From here on only the gateway holds it: no child inherits it, whatever its name.
     del os.environ[recipe.model.key_variable]
     return lambda attempt, number: upstream
+
+
+def make_upstream(recipe: Recipe, key: str) -> Upstream:
+    """The endpoint of a recipe."""
+    from pipeline.gateway import Upstream, check_endpoint
+
+    return Upstream(
+        check_endpoint(recipe.model),
+        key,
+        headers=recipe.model.headers,
+        request_seconds=recipe.gateway.request_seconds,
+        stall_seconds=recipe.gateway.stall_seconds,
+    )
 
 
 def make_official_scorer(sandboxes: Sandboxes, plan: RunPlan) -> Scorer:
@@ -157,8 +174,13 @@ class Parts:
     sandboxes: Sandboxes
     scorer: Scorer
     lanes: Lanes
+    terms: Terms
     brake: Brake
     voice: Voice
+    replayed: str = ""
+    """The run whose tapes stand in for an endpoint."""
+    tries_of: Callable[[Attempt], int] | None = None
+    """How many tries it recorded."""
 
 
 def refuse_mismatch(agent: Agent, sandboxes: Sandboxes) -> None:

@@ -13,9 +13,9 @@ from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
     from pipeline.benchmarks.dataset import Dataset
-    from pipeline.config import Recipe, SelectionRecipe
     from pipeline.domain import Instance
     from pipeline.plan import RunPlan, Selection
+    from pipeline.recipe import Recipe, SelectionRecipe
 
 
 def read_ids(names: Sequence[str]) -> tuple[str, ...]:

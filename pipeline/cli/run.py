@@ -7,39 +7,86 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.outcomes import UserError
+
 if TYPE_CHECKING:
-    from pipeline.config import Recipe
+    from pipeline.cli.lanes import Sources
+    from pipeline.gateway import Terms
+    from pipeline.recipe import Recipe
 
 EPILOG = """Examples:
 
   passone run configs/verified-5.yaml
 
-  passone run configs/mini-5.yaml --set model.name=openai/my-model --set attempts=3"""
+  passone run configs/mini-5.yaml --set model.name=openai/my-model --set attempts=3
+
+  passone run configs/demo.yaml --replay demo --set name=replayed"""
 
 
-def run_recipe(recipe: Recipe, *, logs: Path, quiet: bool) -> int:
+def run_recipe(
+    recipe: Recipe,
+    *,
+    logs: Path,
+    quiet: bool,
+    replay: Path | None = None,
+    strict: bool = False,
+    doctor: bool = True,
+) -> int:
     """Draw, resolve and carry out a recipe; its exit status."""
-    from pipeline.cli import drive, parts, planning
+    from pipeline.cli import drive, parts, planning, replays
+    from pipeline.cli.doctor import refuse_sick
     from pipeline.cli.lanes import open_lanes
+    from pipeline.rundir import RunDir
 
     agent = parts.make_agent(recipe.agent.name, recipe.agent.options)
+    if replay is not None and not agent.asks_model:
+        raise UserError(f"agent {agent.name!r} asks no model: there is nothing to replay")
     begun = (logs / recipe.name / "plan.json").exists()
     if not begun:
         # What is cheap to refuse is refused before the dataset is loaded.
         agent.preflight()
-        parts.check_source(recipe, agent)
+        if replay is None:
+            parts.check_source(recipe, agent)
     selection, instances = planning.draw(recipe.selection)
     plan = planning.make_plan(recipe, selection, asks_model=agent.asks_model)
     desk = drive.Desk(recipe, plan, logs, quiet=quiet)
+    recording = None
+    if replay is not None:
+        recording = replays.open_recording(RunDir(replay), plan, desk.run, strict=strict)
     if begun and drive.finished(desk):
         return 0
     agent.preflight()
-    source = parts.make_source(recipe, plan, agent) if agent.asks_model else None
+    source: Sources | None = recording.source if recording else None
+    if agent.asks_model and recording is None:
+        if doctor:
+            for check in refuse_sick(recipe, agent, logs=logs):
+                desk.voice.note(f"{check.name}: {check.detail}")
+        source = parts.make_source(recipe, plan, agent)
     sandboxes = parts.make_sandboxes(desk.place, instances)
     parts.refuse_mismatch(agent, sandboxes)
     scorer = parts.make_official_scorer(sandboxes, plan)
-    with open_lanes(source, model=recipe.model.server_id, limits=plan.limits) as lanes:
-        return desk.carry_out(instances, agent, sandboxes, scorer, lanes)
+    for warning in budget_warnings(recipe, desk.terms) if source and not recording else ():
+        desk.voice.note(warning)
+    with open_lanes(source, plan, recipe.model.server_id, desk.terms) as lanes:
+        return desk.carry_out(instances, agent, sandboxes, scorer, lanes, recording=recording)
+
+
+def budget_warnings(recipe: Recipe, terms: Terms) -> list[str]:
+    """What a limit in dollars cannot do without a price."""
+    dollars = [
+        f"{name} ${value:g}"
+        for name, value in (
+            ("limits.cost_usd", recipe.limits.cost_usd),
+            ("budget.cost_usd", recipe.budget.cost_usd),
+        )
+        if value
+    ]
+    if not dollars or terms.price is not None or recipe.model.replies:
+        return []
+    return [
+        f"no price of {recipe.model.server_id} is known (model.prices), so {' and '.join(dollars)} "
+        "bind only if the endpoint reports what a request cost; limits in tokens always bind"
+    ]
 
 
 def run(
@@ -47,13 +94,38 @@ def run(
     assignments: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config key.")
     ] = None,
+    replay: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Play a run's tapes; no endpoint is asked.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --replay: a request that drifts is an error.")
+    ] = False,
+    doctor: Annotated[
+        bool, typer.Option("--doctor/--no-doctor", help="Ask the endpoint once beforehand.")
+    ] = True,
     logs: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("logs"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result.")] = False,
 ) -> None:
     """Solve, score and settle the instances of a config; run again to continue."""
     from pipeline import config as configs
 
-    raise typer.Exit(run_recipe(configs.load(config, assignments or ()), logs=logs, quiet=quiet))
+    if strict and replay is None:
+        raise UserError("--strict belongs to --replay RUN")
+    status = run_recipe(
+        configs.load(config, assignments or ()),
+        logs=logs,
+        quiet=quiet,
+        replay=run_named(replay, logs) if replay else None,
+        strict=strict,
+        doctor=doctor,
+    )
+    raise typer.Exit(status)
+
+
+def run_named(name: str, logs: Path) -> Path:
+    """A run directory, or the name of one among the logs."""
+    path = Path(name)
+    return path if path.exists() or "/" in name else logs / name
 
 
 def register(app: typer.Typer) -> None:

@@ -37,8 +37,9 @@ def sample(
 ) -> None:
     """Draw instances and write a manifest: the ids, the recipe, and the data's fingerprint."""
     from pipeline.cli import planning
-    from pipeline.config import SelectionRecipe, check
+    from pipeline.config import check
     from pipeline.outcomes import UserError
+    from pipeline.recipe import SelectionRecipe
     from pipeline.rundir import write_atomically
 
     recipe = check(

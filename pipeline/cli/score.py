@@ -48,6 +48,7 @@ def score(
     from pipeline.benchmarks import dataset as datasets
     from pipeline.cli import drive, planning
     from pipeline.cli.lanes import open_lanes
+    from pipeline.recipe import Recipe
 
     files = [read_file(path) for path in predictions]
     agent = PredictionsAgent(files, trajectories or ())
@@ -64,14 +65,14 @@ def score(
     }
     config.override(tree, assignments or ())
     # Not parsed as a config is: a model's name in a file of somebody's must expand no variable.
-    recipe = config.check(config.Recipe, tree, "passone score")
+    recipe = config.check(Recipe, tree, "passone score")
     selection, instances = planning.draw(recipe.selection, loaded)
     imported = "".join(planning.sha256(path) for path in verdicts or () if path.is_file())
     grader = f"imported {imported}" if verdicts else ""
     plan = planning.make_plan(recipe, selection, grader=grader)
     desk = drive.Desk(recipe, plan, logs, quiet=quiet)
     sandboxes, scorer = make_scorer(desk, instances, verdicts, predictions)
-    with open_lanes(None, model="none", limits=plan.limits) as lanes:
+    with open_lanes(None, plan, "none", desk.terms) as lanes:
         raise typer.Exit(desk.carry_out(instances, agent, sandboxes, scorer, lanes))
 
 

@@ -58,6 +58,13 @@ class Voice:
         """Something that a person should know."""
         self.err.print(f"[yellow]note:[/] {escape(text)}")
 
+    def endpoint(self, text: str, down: bool) -> None:
+        """What the endpoint does; while it is down, the bar says so too."""
+        self.note(text)
+        if self.progress is not None:
+            said = "paused: the endpoint is down" if down else "attempts"
+            self.progress.update(self.progress.task_ids[0], description=said)
+
     def say(self, text: str) -> None:
         if not self.quiet:
             self.err.print(escape(text))
@@ -122,6 +129,8 @@ class Voice:
         self.out.print(table)
         for line in tables.losses(results)[:20]:
             self.out.print(f"[magenta]lost[/] {escape(line)}")
+        for line in tables.drifts(results)[:20]:
+            self.out.print(f"[yellow]drift[/] {escape(line)}")
         for number, line in enumerate(tables.headline(results)):
             self.out.print(escape(line), style="bold" if number == 0 else "")
         if results.plan.get("replies"):

@@ -1,19 +1,24 @@
 """Read what an endpoint answered: a completion, a limit of the model's, or a fault of ours.
 
 Structure decides (status, JSON shape, error codes); whatever the agent makes of
-it later does not.
+it later does not. Chat completions and the responses API are read alike.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
 from typing import Any, TypeAlias
 
 from pipeline.domain import Cause, Fault, Stop, Usage
 
+CHAT, RESPONSES = "chat/completions", "responses"
+CONVERSATION = {CHAT: "messages", RESPONSES: "input"}
+"""The key of a request that holds the conversation so far, by API."""
 CONTEXT = re.compile(
     r"context[ _](length|window|size)|maximum context|maximum prompt length"
     r"|(prompt|input) is too long|too many (input )?tokens|max_model_len|model token limit"
@@ -31,23 +36,36 @@ SETTING = re.compile(
 )
 """A request that is wrong as it was made says nothing about what the model was told."""
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+OVERLOADED = frozenset({429, 503, 529})
+"""These say that less at a time would help."""
 MOST_CHARACTERS = 2000
 Ending: TypeAlias = Stop | Fault | None
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer of an upstream, whole."""
+    """One answer of an upstream: whole, or a stream that has begun."""
 
     status: int
-    content: bytes
+    content: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+    chunks: AsyncIterator[bytes] | None = None
+    """Of a stream of server-sent events; None: the content is all there is."""
+    ending: Ending = None
+    """Known by who answers, whatever the content says: a tape ends as its try did."""
+    usage: Usage | None = None
+    """Likewise: what was recorded for it, with all that was sent again."""
 
     @property
     def retry_after_seconds(self) -> float | None:
-        """What the Retry-After header asks for, where it is a number (RFC 9110, 10.2.3)."""
+        """What the Retry-After header asks for: seconds or a date (RFC 9110, 10.2.3)."""
+        text = self.headers.get("retry-after", "")
         try:
-            return max(0.0, float(self.headers.get("retry-after", "")))
+            return max(0.0, float(text))
+        except ValueError:
+            pass
+        try:
+            return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
         except ValueError:
             return None
 
@@ -60,10 +78,11 @@ class Reading:
     """None: a completion that the agent can work with."""
     retry: bool = False
     usage: Usage | None = None
+    overloaded: bool = False
 
 
 def infra(cause: Cause, detail: str, *, retry: bool = False) -> Reading:
-    return Reading(Fault(cause=cause, detail=detail[:500]), retry)
+    return Reading(Fault(cause=cause, detail=detail[:500], final=not retry), retry)
 
 
 def excerpt(content: bytes) -> str:
@@ -81,9 +100,13 @@ def words_of(body: object, text: str) -> str:
     return " ".join(part for part in said if isinstance(part, str))[:MOST_CHARACTERS]
 
 
-def count(tree: object, name: str) -> int:
-    value = tree.get(name) if isinstance(tree, Mapping) else None
-    return int(value) if isinstance(value, int | float) and value % 1 == 0 else 0
+def count(tree: object, *names: str) -> int:
+    """The first of these that a usage object has; both APIs count the same under other names."""
+    for name in names:
+        value = tree.get(name) if isinstance(tree, Mapping) else None
+        if isinstance(value, int | float) and value % 1 == 0:
+            return int(value)
+    return 0
 
 
 def usage_of(body: Mapping[str, Any]) -> Usage:
@@ -91,11 +114,12 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
     usage = body.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
     cost = usage.get("cost")
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
     return Usage(
         requests=1,
-        input_tokens=count(usage, "prompt_tokens"),
-        cached_tokens=count(usage.get("prompt_tokens_details"), "cached_tokens"),
-        output_tokens=count(usage, "completion_tokens"),
+        input_tokens=count(usage, "prompt_tokens", "input_tokens"),
+        cached_tokens=count(details, "cached_tokens"),
+        output_tokens=count(usage, "completion_tokens", "output_tokens"),
         cost_usd=float(cost) if isinstance(cost, int | float) else None,
     )
 
@@ -105,6 +129,8 @@ def code_of(body: Mapping[str, Any]) -> int:
     error = body["error"]
     code = error.get("code") or error.get("status") if isinstance(error, Mapping) else None
     text = str(code)
+    if text in ("server_error", "vector_store_timeout"):
+        return 502
     return int(text) if text.isascii() and text.isdigit() and 400 <= int(text) < 600 else 200
 
 
@@ -128,12 +154,14 @@ def read_error(status: int, body: object, text: str, where: str) -> Reading:
         )
     if status == 413 and isinstance(body, dict) and not ours:
         return Reading(Stop.CONTEXT_LIMIT)
-    again = (status in TRANSIENT or limited) and "insufficient_quota" not in words
-    return infra(Cause.ENDPOINT, detail, retry=again)
+    quota = "insufficient_quota" in words
+    again = (status in TRANSIENT or limited) and not quota
+    reading = infra(Cause.ENDPOINT, detail, retry=again)
+    return replace(reading, overloaded=again and (status in OVERLOADED or limited))
 
 
-def read(reply: Reply, where: str) -> Reading:
-    """Classify one whole answer to a chat completion request; what it cost counts either way."""
+def read(reply: Reply, where: str, api: str = CHAT) -> Reading:
+    """Classify one whole answer; what it cost counts either way."""
     try:
         body = json.loads(reply.content)
     except ValueError:
@@ -148,13 +176,10 @@ def read(reply: Reply, where: str) -> Reading:
             retry=True,
         )
     usage = usage_of(body) if body.get("usage") else None
-    if body.get("error"):
-        reading = read_error(code_of(body), body, json.dumps(body["error"])[:300], where)
-        return replace(reading, usage=usage)
-    trouble = broken_choice(body)
+    trouble = body if body.get("error") else BROKEN[api](body)
     if trouble is not None:
-        reading = read_error(code_of(trouble), trouble, json.dumps(trouble)[:300], where)
-        return replace(reading, usage=usage)
+        text = json.dumps(trouble["error"])[:300]
+        return replace(read_error(code_of(trouble), trouble, text, where), usage=usage)
     return Reading(None, usage=usage_of(body))
 
 
@@ -171,3 +196,25 @@ def broken_choice(body: Mapping[str, Any]) -> dict[str, Any] | None:
         error = first.get("error")
         return {"error": error if isinstance(error, dict) else {"code": 502, "message": str(error)}}
     return None
+
+
+def broken_response(body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The same for the responses API."""
+    if body.get("status") in ("failed", "cancelled"):
+        return {"error": {"code": 502, "message": f"answered 200 with status {body['status']}"}}
+    if not isinstance(body.get("output"), list):
+        return {"error": {"code": 502, "message": "answered 200 without output"}}
+    return None
+
+
+BROKEN = {CHAT: broken_choice, RESPONSES: broken_response}
+
+
+def refusal(status: int, message: str) -> Reply:
+    """An error in the shape that OpenAI's clients know."""
+    error = {"message": message, "type": "passone", "code": None}
+    return Reply(status, json.dumps({"error": error}).encode())
+
+
+def describe(ending: Ending) -> str:
+    return f"{ending.cause}: {ending.detail}" if isinstance(ending, Fault) else str(ending or "")

@@ -10,13 +10,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.domain import Attempt
-from pipeline.gateway.replies import Reply
+from pipeline.gateway.replies import CHAT, Reply
 from pipeline.outcomes import UserError
 
 CHARACTERS_A_TOKEN = 4
@@ -58,13 +58,19 @@ class Script:
 
     body: ScriptBody
     try_number: int
+    drift: ClassVar[str] = ""
 
     @property
     def where(self) -> str:
         return "the scripted endpoint"
 
-    async def ask(self, body: bytes) -> Reply:
+    def redacted(self, content: bytes) -> bytes:
+        return content
+
+    async def ask(self, api: str, body: bytes) -> Reply:
         """Answer by how far the conversation is: a repeated request gets the same reply."""
+        if api != CHAT:
+            return _error(404, f"the scripted endpoint has no {api}", "scripted")
         return self.answer(json.loads(body), len(body) // CHARACTERS_A_TOKEN)
 
     def answer(self, request: Mapping[str, Any], tokens: int) -> Reply:

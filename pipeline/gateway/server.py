@@ -8,24 +8,36 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pipeline.gateway.lanes import Lane, Source, refusal
-from pipeline.gateway.replies import Reply
+from pipeline.domain import Limits, Sampling, Stop
+from pipeline.gateway.budgets import Purse
+from pipeline.gateway.calls import exchange
+from pipeline.gateway.lanes import Lane, Patience, Source, Terms
+from pipeline.gateway.replies import CHAT, CONVERSATION, RESPONSES, Reply, refusal
+from pipeline.gateway.tapes import Recorder
 from pipeline.gateway.upstream import Upstream
 
 START_SECONDS = 30.0
+LARGEST_REQUEST_BYTES = 32 * 1024 * 1024
+"""More than any model reads."""
+GONE = refusal(404, "no such lane: this try is over (passone)")
+
+
+class TooLarge(Exception):
+    """A request that no model could read."""
 
 
 def response(reply: Reply) -> Response:
+    if reply.chunks is not None:
+        return StreamingResponse(reply.chunks, reply.status, media_type="text/event-stream")
     return Response(reply.content, reply.status, media_type="application/json")
 
 
@@ -38,16 +50,28 @@ def parsed(body: bytes) -> dict[str, Any]:
     return tree if isinstance(tree, dict) else {}
 
 
+async def body_of(request: Request) -> bytes:
+    """Raises TooLarge before it is all in memory."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST_REQUEST_BYTES:
+            raise TooLarge
+    return bytes(body)
+
+
 class Gateway:
     """A server for the life of one process. `with Gateway() as gateway: …`"""
 
-    def __init__(self) -> None:
+    def __init__(self, terms: Terms | None = None) -> None:
+        self.terms = terms or Terms()
         self._lanes: dict[str, Lane] = {}
         self._upstreams: list[Upstream] = []
         routes = [
-            Route("/{token}/v1/chat/completions", self._complete, methods=["POST"]),
-            Route("/{token}/v1/models", self._models, methods=["GET"]),
+            Route(f"/{{token}}/v1/{api}", self._completing(api), methods=["POST"])
+            for api in (CHAT, RESPONSES)
         ]
+        routes.append(Route("/{token}/v1/models", self._models, methods=["GET"]))
         app = Starlette(routes=routes, lifespan=self._lifespan)
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on")
         self._server = uvicorn.Server(config)
@@ -81,24 +105,35 @@ class Gateway:
     def lane(
         self,
         source: Source,
+        recorder: Recorder,
         *,
-        model: str,
-        tape: Path,
-        cost_limit_usd: float = 0.0,
-        backoff_seconds: float = 1.0,
+        sampling: Sampling | None = None,
+        limits: Limits | None = None,
+        patience: Patience | None = None,
+        requests: int | None = None,
     ) -> Iterator[Lane]:
-        """A base URL of its own for one try; gone, and answered 404, afterwards."""
+        """A base URL of its own for one try; gone, and answered 404, afterwards.
+
+        Args:
+            limits: of the try's cost and tokens; None: none.
+            patience: of the attempt, where its tries share it.
+            requests: for one request of the agent's; None: as many as its patience lasts.
+        """
         if isinstance(source, Upstream) and source not in self._upstreams:
             self._upstreams.append(source)
+        settings = self.terms.settings
         token = secrets.token_urlsafe(24)
         port = self._socket.getsockname()[1]
         lane = Lane(
             source=source,
             base_url=f"http://127.0.0.1:{port}/{token}/v1",
-            model=model,
-            tape=tape,
-            cost_limit_usd=cost_limit_usd,
-            backoff_seconds=backoff_seconds,
+            model=recorder.header.model,
+            recorder=recorder,
+            terms=self.terms,
+            sampling=sampling or Sampling(),
+            purse=Purse(limits.cost_usd, limits.tokens) if limits else Purse(),
+            patience=patience or Patience(settings.requests, settings.deadline_seconds),
+            requests=requests or settings.requests,
         )
         self._lanes[token] = lane
         try:
@@ -106,21 +141,32 @@ class Gateway:
         finally:
             del self._lanes[token]
             lane.close()
+            recorder.close()
 
-    async def _complete(self, request: Request) -> Response:
-        lane = self._lanes.get(request.path_params["token"])
-        if lane is None:
-            return response(refusal(404, "no such lane: this try is over (passone)"))
-        body = await request.body()
-        asked = parsed(body)
-        if not isinstance(asked.get("messages"), list):
-            return response(lane.refuse("expected a JSON object with messages"))
-        if asked.get("stream"):
-            return response(lane.refuse("streaming is not passed on yet; set stream to false"))
-        return response(await lane.exchange(body))
+    def _completing(self, api: str) -> Callable[[Request], Awaitable[Response]]:
+        async def complete(request: Request) -> Response:
+            lane = self._lanes.get(request.path_params["token"])
+            if lane is None:
+                return response(GONE)
+            try:
+                body = await body_of(request)
+            except ClientDisconnect:
+                return response(refusal(400, "half a request (passone)"))
+            except TooLarge:
+                size = LARGEST_REQUEST_BYTES // 2**20
+                text = f"maximum context length: a request of over {size} MB fits no model"
+                return response(lane.refuse(text, Stop.CONTEXT_LIMIT, 413))
+            asked, key = parsed(body), CONVERSATION[api]
+            # The responses API takes a text as well.
+            shapes = list if api == CHAT else (list, str)
+            if not isinstance(asked.get(key), shapes):
+                return response(lane.refuse(f"expected a JSON object with {key}"))
+            return response(await exchange(lane, api, asked, body))
+
+        return complete
 
     async def _models(self, request: Request) -> Response:
         lane = self._lanes.get(request.path_params["token"])
         if lane is None:
-            return response(refusal(404, "no such lane: this try is over (passone)"))
+            return response(GONE)
         return JSONResponse({"object": "list", "data": [{"id": lane.model, "object": "model"}]})

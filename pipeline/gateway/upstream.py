@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import httpx
 
-from pipeline.config import ModelRecipe
 from pipeline.gateway.replies import Reply
 from pipeline.outcomes import UserError
+from pipeline.recipe import ModelRecipe
 
 PLACEHOLDER = re.compile(
     r"your[_-]|\byour\b|changeme|change_me|placeholder|<.*>|^x{3,}$|^sk-x+$|\.{3}$", re.IGNORECASE
 )
 REDACTED = "[redacted by passone]"
+SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+SHORTEST_SECRET = 6
+"""A shorter one stands in ordinary words."""
+CONNECT_SECONDS = 15.0
 
 
 @dataclass(slots=True)
@@ -26,42 +34,121 @@ class Upstream:
 
     base_url: str
     key: str = field(repr=False)
-    timeout_seconds: float = 600.0
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every request; they may hold secrets, too."""
+    request_seconds: float = 600.0
+    """For one request, from sending it to the last byte of its answer."""
+    stall_seconds: float = 120.0
+    """Between two chunks of a stream."""
+    drift: ClassVar[str] = ""
     _client: httpx.AsyncClient | None = field(default=None, repr=False)
 
     @property
     def where(self) -> str:
         return self.base_url
 
+    @property
+    def secrets(self) -> list[bytes]:
+        """What must not come back from the server to anything that is written down."""
+        hidden = [value for name, value in self.headers.items() if SECRET_HEADER.search(name)]
+        hidden = [part for value in hidden for part in (value, value.rpartition(" ")[2])]
+        return [text.encode() for text in (self.key, *hidden) if len(text) >= SHORTEST_SECRET]
+
+    def redacted(self, content: bytes) -> bytes:
+        for secret in self.secrets:
+            content = content.replace(secret, REDACTED.encode())
+        return content
+
     def client(self) -> httpx.AsyncClient:
         # Made at the first request, within the loop that will use it.
         if self._client is None:
-            timeout = httpx.Timeout(self.timeout_seconds, connect=15.0)
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-            self._client = httpx.AsyncClient(timeout=timeout, limits=limits)
+            self._client = httpx.AsyncClient(
+                timeout=httpx.Timeout(self.request_seconds, connect=CONNECT_SECONDS),
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+                # No proxy stands between a machine and itself.
+                trust_env=not is_loopback(self.base_url),
+            )
         return self._client
 
-    async def ask(self, body: bytes) -> Reply:
-        """One request, one whole answer; the key never comes back.
+    def request(self, method: str, path: str, body: bytes | None) -> httpx.Request:
+        ours = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
+        return self.client().build_request(
+            method, f"{self.base_url}{path}", content=body, headers={**ours, **self.headers}
+        )
+
+    async def ask(self, api: str, body: bytes) -> Reply:
+        """One request, and its answer: whole, or the stream that it is. The key never comes back.
 
         Raises:
             httpx.HTTPError: no answer, or only half of one.
         """
-        return await self.send("POST", "/chat/completions", body)
+        request = self.request("POST", f"/{api}", body)
+        with whole_within(self.request_seconds):
+            async with asyncio.timeout(self.request_seconds):
+                answer = await self.client().send(request, stream=True)
+                if is_stream(answer):
+                    return Reply(
+                        answer.status_code, headers=lower(answer), chunks=self.relay(answer)
+                    )
+                return await self.whole(answer)
 
     async def send(self, method: str, path: str, body: bytes | None = None) -> Reply:
-        answer = await self.client().request(
-            method,
-            f"{self.base_url}{path}",
-            content=body,
-            headers={"authorization": f"Bearer {self.key}", "content-type": "application/json"},
-        )
-        content = answer.content.replace(self.key.encode(), REDACTED.encode())
-        return Reply(answer.status_code, content, {k.lower(): v for k, v in answer.headers.items()})
+        """The same for any path, always whole."""
+        request = self.request(method, path, body)
+        with whole_within(self.request_seconds):
+            async with asyncio.timeout(self.request_seconds):
+                return await self.whole(await self.client().send(request, stream=True))
+
+    async def whole(self, answer: httpx.Response) -> Reply:
+        try:
+            content = self.redacted(await answer.aread())
+        finally:
+            await answer.aclose()
+        return Reply(answer.status_code, content, lower(answer))
+
+    async def relay(self, answer: httpx.Response) -> AsyncIterator[bytes]:
+        """The chunks of a stream as they come, secrets in them; a stall ends it."""
+        began = time.monotonic()
+        chunks = answer.aiter_bytes()
+        try:
+            while True:
+                left = self.request_seconds - (time.monotonic() - began)
+                seconds = min(self.stall_seconds, max(left, 0.0))
+                with whole_within(seconds, "between two chunks"):
+                    async with asyncio.timeout(seconds):
+                        chunk = await anext(chunks, None)
+                if chunk is None:
+                    return
+                yield chunk
+        finally:
+            await answer.aclose()
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
+
+
+@contextlib.contextmanager
+def whole_within(seconds: float, where: str = "for a whole answer") -> Iterator[None]:
+    """Name a time-out of ours as the client's own are named."""
+    try:
+        yield
+    except TimeoutError:
+        raise httpx.ReadTimeout(f"{seconds:g} s went by {where}") from None
+
+
+def is_stream(answer: httpx.Response) -> bool:
+    kind = answer.headers.get("content-type", "")
+    return answer.status_code < 400 and kind.startswith("text/event-stream")
+
+
+def lower(answer: httpx.Response) -> dict[str, str]:
+    return {name.lower(): value for name, value in answer.headers.items()}
+
+
+def is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def read_key(variable: str, environ: Mapping[str, str] | None = None) -> str:

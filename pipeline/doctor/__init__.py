@@ -1,0 +1,18 @@
+"""Say before anything is paid for whether a run can work, and what to mend where it cannot."""
+
+from pipeline.doctor.checks import Area, Check, State, read_areas
+from pipeline.doctor.examine import examine, preflight, short_form, widest
+from pipeline.doctor.visit import Patient, Visit
+
+__all__ = [
+    "Area",
+    "Check",
+    "Patient",
+    "State",
+    "Visit",
+    "examine",
+    "preflight",
+    "read_areas",
+    "short_form",
+    "widest",
+]

@@ -1,0 +1,259 @@
+"""Carry one request of an agent's to the endpoint: again where that helps, and never more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import traceback
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import httpx
+
+from pipeline.domain import Cause, Fault, Stop, Usage
+from pipeline.gateway import streams
+from pipeline.gateway.lanes import Lane
+from pipeline.gateway.pressure import Down, Turn
+from pipeline.gateway.replies import CHAT, Ending, Reading, Reply, describe, infra, read, refusal
+from pipeline.gateway.tapes import Exchange, now
+from pipeline.gateway.wire import Held, hold
+
+
+async def exchange(lane: Lane, api: str, request: dict[str, Any], body: bytes) -> Reply:
+    """Pass one request on while its try lasts; whatever goes wrong here is ours."""
+    with lane.working():
+        try:
+            return await pass_on(lane, api, request, body)
+        except Exception as error:  # noqa: BLE001 - the border of the gateway
+            lane.asking_since = None
+            detail = "".join(traceback.format_exception(error))[-2000:]
+            fault = Fault(cause=Cause.UNKNOWN, detail=detail)
+            return lane.refuse("the gateway failed", fault, 500)
+
+
+async def pass_on(lane: Lane, api: str, request: dict[str, Any], body: bytes) -> Reply:
+    """One request, again where that can help, and how it ended."""
+    lane.ordinal += 1
+    held = hold(request, lane.sampling, api)
+    if held.strays and lane.sampling.on_wire == "refuse":
+        return lane.refuse(
+            f"request {lane.ordinal} has {' and '.join(held.strays)} (sampling.on_wire: refuse)"
+        )
+    if lane.purse.empty:
+        return lane.refuse(lane.purse.empty, Stop.COST_LIMIT)
+    call = Call(lane, api, held, request, body)
+    reply, reading = await call.ask()
+    while reading.retry:
+        pause = lane.pause_seconds(call.again, reply)
+        if lane.patience.failures >= lane.patience.requests or pause > lane.patience.left():
+            assert isinstance(reading.ending, Fault)
+            reading = replace(reading, ending=replace(reading.ending, final=True))
+            break
+        if call.again + 1 >= lane.requests:
+            break
+        lane.lost_seconds += pause
+        await asyncio.sleep(pause)
+        reply, reading = await call.ask()
+    if reply.chunks is None or reading.ending is not None:
+        # Of a stream, only its end tells.
+        lane.ending = reading.ending
+    if isinstance(reading.ending, Fault):
+        lane.tell(reading.ending)
+    if reading.ending is not None and reply.status < 400:
+        # A 200 that holds no completion must not reach an agent as one.
+        return refusal(502, describe(reading.ending))
+    return reply
+
+
+class Call:
+    """One request of the agent's: every time it is sent, and what each sending cost."""
+
+    def __init__(
+        self, lane: Lane, api: str, held: Held, request: Mapping[str, Any], body: bytes
+    ) -> None:
+        self.lane = lane
+        self.api = api
+        self.as_planned = held.as_planned
+        self.request = held.request
+        self.streams = bool(request.get("stream"))
+        options = request.get("stream_options") or {}
+        self.wants_usage = bool(options.get("include_usage"))
+        if self.streams and api == CHAT and not self.wants_usage:
+            # A stream tells its usage only where it is asked to.
+            self.request = self.request | {"stream_options": {**options, "include_usage": True}}
+        # As it came, where nothing had to be changed.
+        self.body = body if self.request == request else json.dumps(self.request).encode()
+        self.ordinal = lane.ordinal
+        self.again = -1
+        self.asked = ""
+        self.began = 0.0
+        self.first_seconds: float | None = None
+
+    async def ask(self) -> tuple[Reply, Reading]:
+        """Send it once."""
+        lane = self.lane
+        self.again += 1
+        try:
+            turn = await lane.leave_to_ask(self.body)
+        except Down as error:
+            text = f"{lane.source.where}: {error}"
+            return refusal(503, text), infra(Cause.ENDPOINT, text)
+        self.asked, self.began = now(), time.monotonic()
+        lane.asking_since = self.began
+        settled = False
+        try:
+            reply, reading = await self.first_words()
+            if reply.chunks is not None:
+                settled = True
+                return replace(reply, chunks=self.relayed(reply, turn)), reading
+            reading = self.settle(turn, reply, reading)
+            settled = True
+            return self.as_wanted(reply, reading), reading
+        finally:
+            if not settled:
+                # Cut off with its try: says nothing about the endpoint.
+                lane.asking_since = None
+                lane.terms.pressure.leave(turn)
+
+    async def first_words(self) -> tuple[Reply, Reading]:
+        """An answer, as far as it must be known before the agent may see any of it."""
+        lane = self.lane
+        limit = lane.patience.left() if lane.patience.since is not None else None
+        try:
+            async with asyncio.timeout(limit):
+                reply = await lane.source.ask(self.api, self.body)
+                if reply.chunks is None:
+                    return reply, read(reply, lane.source.where, self.api)
+                return await self.peeked(reply)
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+            why = str(error) or "no answer within the deadline (gateway.deadline_seconds)"
+            text = f"{lane.source.where}: {type(error).__name__}: {why}"
+            never = isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL)
+            return refusal(502, text), infra(Cause.ENDPOINT, text, retry=not never)
+
+    async def peeked(self, reply: Reply) -> tuple[Reply, Reading]:
+        """A stream whose first event is good; one that begins with an error is a whole answer."""
+        assert reply.chunks is not None
+        events = streams.events_of(reply.chunks)
+        first = await anext(events, None)
+        self.first_seconds = round(time.monotonic() - self.began, 3)
+        body = streams.assembled(self.api, [first.data]) if first else streams.BROKE_OFF
+        if first is None or (body.get("error") and body != streams.BROKE_OFF):
+            whole = Reply(200, json.dumps(body).encode())
+            return whole, read(whole, self.lane.source.where, self.api)
+
+        async def chained() -> AsyncIterator[bytes]:
+            yield first.raw
+            async for event in events:
+                yield event.raw
+
+        return replace(reply, chunks=chained()), Reading(None)
+
+    async def relayed(self, reply: Reply, turn: Turn) -> AsyncIterator[bytes]:
+        """Pass a stream on as it comes; once it is over, know what it was."""
+        lane = self.lane
+        assert reply.chunks is not None
+        heard: list[str] = []
+        trouble, over = "", False
+        with lane.working():
+            try:
+                async for event in streams.events_of(reply.chunks):
+                    raw = lane.source.redacted(event.raw)
+                    heard.append(lane.source.redacted(event.data.encode()).decode())
+                    if self.wants_usage or not streams.is_usage_alone(event):
+                        yield raw
+                over = True
+            except httpx.HTTPError as error:
+                trouble, over = f"{lane.source.where}: {type(error).__name__}: {error}", True
+            finally:
+                ending = self.stream_over(reply, heard, turn, trouble, cut=not over)
+            if isinstance(ending, Fault):
+                yield streams.event({"error": {"code": 502, "message": ending.detail}}, "error")
+
+    def stream_over(
+        self, reply: Reply, heard: list[str], turn: Turn, trouble: str, *, cut: bool
+    ) -> Ending:
+        """Settle a stream that ended, broke off, or was cut by who asked for it."""
+        whole = streams.assembled(self.api, heard)
+        reply = replace(reply, content=json.dumps(whole).encode(), chunks=None)
+        reading = read(reply, self.lane.source.where, self.api)
+        if trouble:
+            reading = replace(infra(Cause.ENDPOINT, trouble, retry=True), usage=reading.usage)
+        if cut:
+            reading = Reading(None)
+        reading = self.settle(turn, reply, reading, events=heard)
+        self.lane.ending = reading.ending
+        return reading.ending
+
+    def as_wanted(self, reply: Reply, reading: Reading) -> Reply:
+        """A whole completion in the shape that the client asked for."""
+        if not self.streams or reading.ending is not None or reply.status >= 400:
+            return reply
+        wire = streams.as_events(self.api, json.loads(reply.content))
+
+        async def played() -> AsyncIterator[bytes]:
+            for event in wire:
+                yield event
+
+        return replace(reply, chunks=played())
+
+    def counted(self, reading: Reading) -> Usage:
+        """What one sending adds to the usage; a completion without figures has no known price."""
+        used = reading.ending is None
+        return replace(
+            reading.usage or Usage(cost_usd=None if used else 0.0),
+            requests=int(used),
+            failed=int(not used),
+            as_planned=int(used and self.as_planned),
+        )
+
+    def settle(
+        self, turn: Turn, reply: Reply, reading: Reading, events: list[str] | None = None
+    ) -> Reading:
+        """Book, count and record one sending; what it means once that is done."""
+        lane, pressure = self.lane, self.lane.terms.pressure
+        seconds, lane.asking_since = time.monotonic() - self.began, None
+        if reply.ending is not None:
+            reading = replace(reading, ending=reply.ending, retry=False)
+        usage = lane.pay(reply.usage or self.counted(reading))
+        if isinstance(reading.ending, Fault):
+            lane.lost_seconds += seconds
+        if reading.retry:
+            lane.patience.failed(self.began)
+            why = describe(reading.ending)
+            pressure.failed(turn, lane.attempt, why, overloaded=reading.overloaded)
+        elif isinstance(reading.ending, Fault):
+            pressure.leave(turn)
+        else:
+            lane.patience.answered()
+            pressure.answered(turn, tokens=usage.tokens or None)
+        exchange = Exchange(
+            ordinal=self.ordinal,
+            again=self.again,
+            api=self.api,
+            request=self.request,
+            asked=self.asked,
+            seconds=round(seconds, 3),
+            first_seconds=self.first_seconds,
+            status=reply.status,
+            answer=parsed(reply.content) if events is None else None,
+            events=events,
+            ending=reading.ending,
+            usage=usage,
+            discarded=isinstance(reading.ending, Fault),
+        )
+        try:
+            lane.recorder.write(exchange)
+        except OSError as error:
+            # A conversation without its record is not one that we may count.
+            return infra(Cause.DISK, f"{lane.recorder.path}: {error}")
+        return reading
+
+
+def parsed(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return content.decode(errors="replace")
