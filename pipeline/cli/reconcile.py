@@ -1,0 +1,149 @@
+"""`passone reconcile`: whether what was billed is what was asked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.reconcile import Account, Reconciliation
+
+EPILOG = """Examples:
+
+  passone reconcile logs/mini-5 openrouter_activity.csv
+
+  passone reconcile logs/mini-5 bill.csv --columns litellm --timezone Asia/Tokyo --by total"""
+
+UNSETTLED = 3
+MOST_SLACK_SECONDS = 7 * 86400
+
+
+def reconcile(
+    run: Annotated[Path, typer.Argument(help="A run directory, such as logs/demo.")],
+    bill: Annotated[Path, typer.Argument(help="CSV, JSON or JSON lines, as a gateway exports.")],
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="PRESET|FILE", help="What its columns mean; recognised where it is not given."
+        ),
+    ] = "",
+    timezone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Of times that name none: UTC, +08:00, Asia/Tokyo.")
+    ] = "",
+    kind: Annotated[str, typer.Option("--format", help="table, csv or json.")] = "table",
+    by: Annotated[str, typer.Option(help="attempt, or total.")] = "attempt",
+    slack_seconds: Annotated[
+        float, typer.Option(help="By which the bill's clock and ours may differ.")
+    ] = 60.0,
+) -> None:
+    """Hold a bill against a run: what the agent says, what the gateway saw, what is billed."""
+    from pipeline.bill import columns_of, read_bill
+    from pipeline.outcomes import UserError
+    from pipeline.reconcile import reconcile as hold_against
+    from pipeline.rundir import RunDir
+
+    for name, given, known in (
+        ("--format", kind, ("table", "csv", "json")),
+        ("--by", by, ("attempt", "total")),
+    ):
+        if given not in known:
+            raise UserError(f"{name} {given}: not known; known: {', '.join(known)}")
+    if not 0 <= slack_seconds <= MOST_SLACK_SECONDS:
+        raise UserError(f"--slack-seconds {slack_seconds:g}: give 0 to {MOST_SLACK_SECONDS}")
+    read = read_bill(bill, columns_of(columns) if columns else None, zone_name=timezone)
+    found = hold_against(RunDir(run), read, slack_seconds=slack_seconds)
+    show(found, kind, by)
+    if not found.settled:
+        raise typer.Exit(UNSETTLED)
+
+
+def show(found: Reconciliation, kind: str, by: str) -> None:
+    """The figures on stdout; sentences where they do not disturb a machine."""
+    from pipeline.tables import Format, render
+
+    if kind == "json":
+        typer.echo(json.dumps(found.tree, indent=2, ensure_ascii=False))
+        return
+    if kind == "csv":
+        records = found.by_attempt if by == "attempt" else found.by_ledger
+        sys.stdout.write(render(records, Format.CSV).decode())
+        say(found, err=True)
+        return
+    typer.echo(heading(found))
+    if by == "attempt":
+        accounts = [*found.accounts, found.total]
+        typer.echo("\n" + render([side_by_side(item) for item in accounts], Format.MD).decode())
+    else:
+        typer.echo()
+    typer.echo(render([readable(row) for row in found.by_ledger], Format.MD).decode())
+    say(found, err=False)
+
+
+def heading(found: Reconciliation) -> str:
+    bill = found.bill
+    lines = f"{len(bill.entries):,} lines" if len(bill.entries) != 1 else "1 line"
+    by = f", columns as {bill.preset}" if bill.preset else ", columns by a mapping"
+    where = ", ".join(found.where) or "an unknown place"
+    return (
+        f"{found.run}: agent {found.agent}, {where}, {found.window.words}\n"
+        f"{bill.path}: {lines}{by if bill.entries else ''}"
+    )
+
+
+def text_of(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"
+
+
+def side_by_side(account: Account) -> dict[str, Any]:
+    """One row: the three ledgers in each cell."""
+    said, seen, billed = account.said, account.answered, account.billed
+    attempt, apart = account.attempt, account.discarded
+
+    def cell(*values: Any) -> str:
+        return " / ".join(text_of(value) for value in values)
+
+    return {
+        "instance": attempt.instance_id if attempt else "total",
+        "#": str(attempt.number) if attempt else "",
+        "tries": str(account.tries),
+        "requests agent / gateway / bill": cell(said.requests, seen.requests, billed.requests),
+        "tokens in": cell(said.input_tokens, seen.input_tokens, billed.input_tokens),
+        "tokens out": cell(said.output_tokens, seen.output_tokens, billed.output_tokens),
+        "$": cell(said.cost_usd, seen.cost_usd, billed.cost_usd),
+        "resent": text_of(account.resent),
+        "discarded": text_of(apart.requests),
+        "failed": text_of(account.failed),
+    }
+
+
+def readable(record: dict[str, Any]) -> dict[str, Any]:
+    return {k: v if isinstance(v, str) else text_of(v) for k, v in record.items()}
+
+
+def say(found: Reconciliation, *, err: bool) -> None:
+    """Every finding in a line, the loudest first, and what it all comes to."""
+    from pipeline.reconcile import Standing
+
+    typer.echo(found.summary, err=err)
+    for finding in found.findings:
+        loud = finding.standing in (Standing.ALARM, Standing.UNEXPLAINED)
+        word = finding.standing.value.upper() if loud else finding.standing.value
+        typer.echo(f"{word}: {finding.text}", err=err)
+    typer.echo(verdict(found), err=err)
+
+
+def verdict(found: Reconciliation) -> str:
+    unsettled = sum(not finding.settled for finding in found.findings)
+    if not unsettled:
+        return "everything is accounted for"
+    return f"{unsettled} {'difference is' if unsettled == 1 else 'differences are'} not explained"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=EPILOG)(reconcile)
