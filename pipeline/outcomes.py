@@ -103,7 +103,7 @@ def attribute(
         text = f"{waited_seconds:.0f} of {seconds:.0f} s went by waiting for the endpoint"
         raise InfraError(Cause.ENDPOINT, text)
     empty = departure.submission is None or meaning is Stop.TIME_LIMIT
-    if asked and not usage.requests and empty:
+    if asked and ending is None and not usage.requests and empty:
         raise InfraError(Cause.AGENT_CRASH, "it left without one answer of the model")
     return Rollout(
         stop=meaning,

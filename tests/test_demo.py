@@ -20,6 +20,7 @@ from pipeline import config
 from pipeline.cli import planning
 from pipeline.cli.demo import demo_recipe
 from pipeline.domain import Cause, Fault
+from pipeline.gateway import read_tape
 from pipeline.ledger import Kind, Ledger
 from pipeline.rundir import RunDir
 
@@ -90,7 +91,8 @@ def test_every_artefact_is_where_its_place_is_drawn(finished: Path) -> None:
     assert sorted(path.name for path in attempt.iterdir()) == ["try-1", "try-2"]
     assert "endpoint" in (attempt / "try-1" / "fault.txt").read_text()
     names = {path.name for path in (attempt / "try-2").iterdir()}
-    assert names >= {"agent.log", "trajectory.traj.json", "steps.jsonl", "patch.diff", "tape.jsonl"}
+    assert names >= {"agent.log", "trajectory.traj.json", "steps.jsonl", "patch.diff"}
+    assert "tape.jsonl.zst" in names
     scoring = finished / "scoring" / "passone__ballast-42"
     assert {path.name for path in scoring.iterdir()} == {"1", "gold"}
     assert (scoring / "1" / "report.json").stat().st_size > 0
@@ -100,8 +102,8 @@ def test_every_artefact_is_where_its_place_is_drawn(finished: Path) -> None:
 
 
 def test_temperature_and_top_p_went_over_the_wire_on_every_request(finished: Path) -> None:
-    tapes = list(finished.glob("attempts/*/*/*/tape.jsonl"))
-    requests = [json.loads(line)["request"] for t in tapes for line in t.read_text().splitlines()]
+    tapes = [read_tape(path) for path in finished.glob("attempts/*/*/*/tape.jsonl.zst")]
+    requests = [exchange.request for tape in tapes for exchange in tape.exchanges]
     assert len(requests) >= 49
     assert {(r["temperature"], r["top_p"]) for r in requests} == {(0.0, 1.0)}
 

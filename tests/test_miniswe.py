@@ -424,7 +424,7 @@ def test_what_a_try_leaves_is_what_a_reader_looks_for(tried: dict[str, Tried]) -
         "exit_statuses.yaml",
         "steps.jsonl",
         "patch.diff",
-        "tape.jsonl",
+        "tape.jsonl.zst",
     }
     steps = [json.loads(line) for line in (place / "steps.jsonl").read_text().splitlines()]
     assert [step["thought"] for step in steps][:2] == ["I look.", "I edit."]
@@ -460,8 +460,9 @@ def test_a_permanent_503_after_an_edit_is_a_fault_and_no_empty_patch(
     found = tried["503 after an edit"]
     assert isinstance(found.value, Fault)
     assert found.value.cause is Cause.ENDPOINT
-    # The first request is answered; the second is asked four times, by the gateway alone.
-    assert len(found.server.requests) == 1 + 4
+    # The first request is answered; the second is asked six times, by the gateway alone.
+    assert len(found.server.requests) == 1 + 6
+    assert found.value.final
     assert found.value.usage.requests == 1
     assert found.value.usage.input_tokens == 10
 

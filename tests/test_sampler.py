@@ -190,7 +190,7 @@ def test_the_same_recipe_gives_the_same_bytes_in_another_process() -> None:
     script = (
         "import json\n"
         "from tests.fakes import instance\n"
-        "from pipeline.config import SelectionRecipe\n"
+        "from pipeline.recipe import SelectionRecipe\n"
         "from pipeline.sampler import draw, fingerprint\n"
         f"pool = [instance(*pair) for pair in {[(item.id, item.stratum) for item in POOL]!r}]\n"
         "recipes = [SelectionRecipe(dataset='d', strategy=s, size=5, seed=3)"

@@ -1,4 +1,4 @@
-"""Streams over real HTTP: passed on as they come, counted, recorded, and faults where they broke."""
+"""Streams over real HTTP: passed on as they come, counted, recorded; faults where they broke."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.loopback import (
 from tests.tries import KEY, recorder, terms
 
 TRUST = ssl.create_default_context()
-CLIENT = httpx.Client(verify=TRUST, trust_env=False, timeout=20)
+CLIENT = httpx.Client(verify=TRUST, trust_env=False, timeout=5)
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12, "cost": 0.5}
 ASKED: dict[str, Any] = {
     "model": "m",
@@ -74,20 +74,21 @@ RESPONSE = streams(
 
 
 @pytest.fixture(scope="module")
-def gateway() -> Iterator[Gateway]:
-    with Gateway(terms()) as running:
-        yield running
+def running() -> Iterator[Gateway]:
+    with Gateway() as gateway:
+        yield gateway
 
 
-@pytest.fixture(autouse=True)
-def _all_came_back(gateway: Gateway) -> Iterator[None]:
+@pytest.fixture
+def gateway(running: Gateway) -> Iterator[Gateway]:
     """Whatever a test does to a stream: its leave to ask is given back."""
-    yield
-    until(lambda: gateway.terms.pressure.in_flight == 0, "somebody is still in flight")
+    running.terms = terms()
+    yield running
+    until(lambda: running.terms.pressure.in_flight == 0, "somebody is still in flight")
 
 
 def until(holds: Callable[[], object], otherwise: str) -> None:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 2
     while not holds():
         assert time.monotonic() < end, otherwise
         time.sleep(0.01)
@@ -110,7 +111,7 @@ def taped(place: Path) -> list[Exchange]:
 
 def data_of(text: str) -> list[Any]:
     found = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
-    return [json.loads(data) if data != "[DONE]" else data for data in found]
+    return [json.loads(data) if data.startswith("{") else data for data in found]
 
 
 def words_of(text: str) -> str:
@@ -266,7 +267,7 @@ FIRST: Mapping[str, tuple[Answer, Cause]] = {
     # a stream that is bad from its first event on; the agent must never see it
     "an error": (streams(event({"error": {"code": 503, "message": "busy"}})), Cause.ENDPOINT),
     "a named error": (
-        streams(event({"error": {"code": 429, "message": "slow"}}).replace(b"data", b"data", 1)),
+        streams(b"event: error\n" + event({"error": {"code": 429, "message": "slow"}})),
         Cause.ENDPOINT,
     ),
     "nothing": (streams(b": nothing\n\n"), Cause.ENDPOINT),
@@ -316,8 +317,8 @@ HALF = event(piece({"role": "assistant", "content": "half"}))
 SPLIT: Mapping[str, tuple[Answer, str]] = {
     # a stream that breaks after its first words, and what is said of it
     "a stall": (streams(HALF, 2.0, event("[DONE]")), "between two chunks"),
-    "a byte a second": (streams(HALF, *[b"x", 0.06] * 40), "request_seconds"),
-    "comments alone": (streams(HALF, *[b": ping\n\n", 0.06] * 40), "request_seconds"),
+    "a byte a second": (streams(HALF, *(b"x", 0.06) * 40), "request_seconds"),
+    "comments alone": (streams(HALF, *(b": ping\n\n", 0.06) * 40), "request_seconds"),
     "cut": (streams(HALF, HALF, manner="cut"), "closed"),
     "an early end": (streams(HALF, HALF), "broke off"),
     "an error": (streams(HALF, event({"error": {"code": 503, "message": "busy"}})), "busy"),
@@ -399,7 +400,7 @@ def leave_after(lane: Lane, seconds: float, hears: bytes = b"") -> None:
 def test_a_client_that_hangs_up_in_the_middle_is_no_fault_of_the_endpoint(
     gateway: Gateway, tmp_path: Path
 ) -> None:
-    stream = streams(HALF, *[HALF, 0.02] * 200)
+    stream = streams(HALF, *(HALF, 0.02) * 200)
     with talking(gateway, in_turn(stream), tmp_path) as (lane, server):
         leave_after(lane, 0.0, hears=b"half")
         until(lambda: gateway.terms.pressure.in_flight == 0, "it is still in flight")
@@ -415,7 +416,7 @@ def test_a_client_that_hangs_up_in_the_middle_is_no_fault_of_the_endpoint(
 def test_a_client_that_hangs_up_before_the_first_word_leaves_nothing_behind(
     gateway: Gateway, tmp_path: Path
 ) -> None:
-    stream = streams(0.3, HALF, *[HALF, 0.02] * 200)
+    stream = streams(0.3, HALF, *(HALF, 0.02) * 200)
     with talking(gateway, in_turn(stream), tmp_path) as (lane, server):
         leave_after(lane, 0.1)
         until(lambda: server.requests, "it was never asked")
@@ -429,7 +430,7 @@ def test_it_takes_no_collector_of_garbage_to_let_go_of_a_stream(
 ) -> None:
     gc.disable()
     try:
-        stream = streams(HALF, *[HALF, 0.02] * 200)
+        stream = streams(HALF, *(HALF, 0.02) * 200)
         with talking(gateway, in_turn(*[stream] * 3), tmp_path) as (lane, _):
             for _ in range(3):
                 leave_after(lane, 0.05, hears=b"half")
@@ -463,7 +464,7 @@ def test_the_client_of_openai_hears_a_whole_answer_as_a_stream(
         heard = list(client.chat.completions.create(**ASKED))
         calls = [call for c in heard if c.choices for call in c.choices[0].delta.tool_calls or ()]
         assert [call.index for call in calls] == [0, 1]
-        assert heard[-1].choices[0].finish_reason == "tool_calls"
+        assert [c.choices[0] for c in heard if c.choices][-1].finish_reason == "tool_calls"
         last = list(client.responses.create(**ASKED_RESPONSES))[-1]
         assert last.response.output_text == "Hi"
 
@@ -480,7 +481,7 @@ for stream in (True, False):
         parts = list(answer)
         answer = litellm.stream_chunk_builder(parts)
     call = answer.choices[0].message.tool_calls[0].function
-    print(call.name, call.arguments)
+    print("heard", call.name, call.arguments)
 """
 
 
@@ -502,9 +503,9 @@ def test_litellm_hears_a_stream(gateway: Gateway, tmp_path: Path) -> None:
             [sys.executable, "-c", LITELLM, lane.base_url],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=30,
             check=False,
             env=os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "HOME": str(tmp_path)},
         )
-    assert done.stdout.splitlines() == ['bash {"command": "ls"}'] * 2, done.stderr[-2000:]
+    assert done.stdout.count('heard bash {"command": "ls"}') == 2, done.stderr[-2000:]
     assert lane.usage.tokens == 24

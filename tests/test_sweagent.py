@@ -516,7 +516,7 @@ def test_a_permanent_503_after_an_edit_is_a_fault_although_it_autosubmits(
     found = tried["503 after an edit"]
     assert isinstance(found.value, Fault)
     assert found.value.cause is Cause.ENDPOINT
-    assert len(found.server.requests) == 1 + 4
+    assert len(found.server.requests) == 1 + 6
     trajectory = next(found.place.rglob("trajectory.traj"))
     info = json.loads(trajectory.read_text())["info"]
     assert info["exit_status"] == "submitted (exit_error)"

@@ -236,8 +236,7 @@ def test_headline_of_a_plain_run() -> None:
     assert headline(run(world, "a-1", "b-2", "c-3", "d-4", "e-5")) == [
         "5 × 1 · 3 resolved · pass@1 60.0 % over all [23.1–88.2] · "
         "60.0 % over valid [23.1–88.2] · at most 60.0 % · 0 ambiguous · 0 infra",
-        "6 tries · 8 requests · 400 tokens in (0 cached), 40 out · $1.00 · "
-        "$0.33/resolved",
+        "6 tries · 8 requests · 400 tokens in (0 cached), 40 out · $1.00 · $0.33/resolved",
         "temperature 0, top_p 1 on 8 of 8 requests",
         "controls: gold 5/5, empty –, 0 moved · grader fake 1",
     ]

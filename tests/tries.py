@@ -130,12 +130,14 @@ def one_try(
     sandboxes: Sandboxes,
     run: RunDir,
     limits: Limits,
+    request_seconds: float = 600.0,
+    **settings: Any,
 ) -> Tried:
     """Roll once, with a planted key behind the gateway and short pauses."""
-    with serve(answering) as server, Gateway(terms()) as gateway:
+    with serve(answering) as server, Gateway(terms(**settings)) as gateway:
 
         def lanes(attempt: Attempt, number: int, tape: Path) -> AbstractContextManager[Endpoint]:
-            upstream = Upstream(server.base_url, KEY)
+            upstream = Upstream(server.base_url, KEY, request_seconds=request_seconds)
             return gateway.lane(upstream, recorder(tape, attempt, number))
 
         runner = Runner(

@@ -211,6 +211,8 @@ def remedy_for(said: Exchange, visit: Visit) -> str:
     assert said.reading is not None
     if said.refuses("tools?", "tool_choice"):
         return SERVE_TOOLS
+    if said.refuses("temperature", "top_p"):
+        return "the endpoint refuses the plan's sampling: see what `passone doctor` says of it"
     if said.status == 402 or "insufficient_quota" in said.words:
         return "no credit is left: top up the account behind the key"
     if said.status == 429:

@@ -108,8 +108,16 @@ class Visit:
         return all(item.image.startswith("passone/demo.") for item in self.instances)
 
     def question(self, text: str, **more: object) -> dict[str, Any]:
-        model = self.patient.recipe.model.server_id
-        return {"model": model, "messages": [{"role": "user", "content": text}], **more}
+        recipe = self.patient.recipe
+        messages = [{"role": "user", "content": text}]
+        # In its short form it asks as the run will: there is no second question.
+        plan = {"temperature": recipe.sampling.temperature, "top_p": recipe.sampling.top_p}
+        return {
+            "model": recipe.model.server_id,
+            "messages": messages,
+            **(plan if self.short else {}),
+            **more,
+        }
 
     def opening(self, base: str) -> Exchange:
         """The first completion; the short form has no second one, so it offers the tool."""
