@@ -32,7 +32,7 @@ PROGRAM = os.environ.get("PASSONE_SWEAGENT", "")
 REQUEST_SECONDS = 5.0
 HTML = {"content-type": "text/html"}
 LONG = completes("A long answer " * 50)
-LIMITS = Limits(steps=4, seconds=150, cost_usd=0)
+LIMITS = Limits(steps=6, seconds=150, cost_usd=0)
 
 
 def odd_arguments(text: str) -> Answer:

@@ -178,5 +178,7 @@ class LocalSandboxes:
         return None
 
     def reap(self) -> int:
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        # The trees only: what the tries wrote beside them is not ours.
+        for tree in self.scratch.glob("tree-*"):
+            shutil.rmtree(tree, ignore_errors=True)
         return 0

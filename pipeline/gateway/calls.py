@@ -26,6 +26,10 @@ async def exchange(lane: Lane, api: str, request: dict[str, Any], body: bytes) -
     with lane.working():
         try:
             return await pass_on(lane, api, request, body)
+        except asyncio.CancelledError:
+            if not lane.over:
+                raise
+            return refusal(404, "this try is over (passone)")
         except Exception as error:  # noqa: BLE001 - the border of the gateway
             lane.asking_since = None
             detail = "".join(traceback.format_exception(error))[-2000:]
@@ -165,6 +169,9 @@ class Call:
                     if self.wants_usage or not streams.is_usage_alone(event):
                         yield raw
                 over = True
+            except asyncio.CancelledError:
+                if not lane.over:
+                    raise
             except httpx.HTTPError as error:
                 trouble, over = f"{lane.source.where}: {type(error).__name__}: {error}", True
             finally:

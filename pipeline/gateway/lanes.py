@@ -102,6 +102,7 @@ class Lane:
     asking_since: float | None = None
     """When the request that is under way was sent."""
     ordinal: int = 0
+    over: bool = False
     under_way: dict[asyncio.Task[Any], asyncio.AbstractEventLoop] = field(default_factory=dict)
 
     @property
@@ -133,6 +134,7 @@ class Lane:
 
     def close(self) -> None:
         """The try is over: nobody waits for an answer any more, and none is paid for."""
+        self.over = True
         for task, loop in list(self.under_way.items()):
             loop.call_soon_threadsafe(task.cancel)
 
