@@ -16,10 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.bill import PRESETS, Bill, columns_of, read_bill
-from pipeline.bill.cells import amount, count, moment, zone_of
-from pipeline.bill.entries import resolution_of
-from pipeline.bill.presets import recognised
+from pipeline.bill import PRESETS, Bill, columns_of, read_bill, resolution_of
+from pipeline.bill.rows import amount, count, moment, zone_of
 from pipeline.outcomes import UserError
 from tests.fakes import PROPERTY
 
@@ -64,17 +62,6 @@ OPENROUTER = {
     "model_permaslug": "openai/gpt-oss-120b",
     "variant": "free",
 }
-GENERATION = {
-    "id": "gen-1",
-    "total_cost": 0.0123,
-    "created_at": "2026-06-28T12:00:05+00:00",
-    "model": "openai/gpt-oss-120b",
-    "tokens_prompt": 90,
-    "tokens_completion": 25,
-    "native_tokens_prompt": 100,
-    "native_tokens_completion": 20,
-    "native_tokens_cached": 64,
-}
 ACTIVITY = {
     "date": "2026-06-28",
     "model": "openai/gpt-oss-120b",
@@ -110,16 +97,6 @@ RESULT = {
 }
 SPAN = {"object": "bucket", "start_time": UNIX - 5, "end_time": UNIX - 5 + 3600}
 BUCKET = SPAN | {"results": [RESULT]}
-CONSOLE = {
-    "usage_date_utc": "2026-06-28",
-    "model_version": "claude-x",
-    "api_key": "k",
-    "usage_input_tokens_no_cache": 30,
-    "usage_input_tokens_cache_write_5m": 4,
-    "usage_input_tokens_cache_write_1h": 2,
-    "usage_input_tokens_cache_read": 64,
-    "usage_output_tokens": 20,
-}
 ONE_API = {
     "id": 1,
     "created_at": UNIX,
@@ -135,11 +112,9 @@ BUCKETS = {"object": "page", "data": [BUCKET, BUCKET | {"results": []}], "has_mo
 LITELLM_CSV = csv_of([LITELLM | {"metadata": json.dumps(USAGE), "messages": "{}"}])
 EXPORTS: dict[str, tuple[str, ...]] = {
     "openrouter": (csv_of([OPENROUTER]),),
-    "openrouter-generation": (json.dumps({"data": GENERATION}), json.dumps([GENERATION])),
     "openrouter-activity": (json.dumps({"data": [ACTIVITY]}),),
     "litellm": (json.dumps([LITELLM]), LITELLM_CSV),
     "openai": (json.dumps(BUCKETS), csv_of([SPAN | RESULT])),
-    "anthropic": (csv_of([CONSOLE]),),
     "one-api": (json.dumps({"success": True, "data": {"items": [TOP_UP, ONE_API], "total": 2}}),),
     "generic": (csv_of([PLAIN | {"input": 100, "output": 20, "cached_tokens": 64}]),),
 }
@@ -157,12 +132,12 @@ def test_every_preset_reads_its_export_without_being_named(
     assert (entry.input_tokens, entry.output_tokens) == (100, 20)
     if name != "openrouter-activity":
         assert entry.cached_tokens == 64
-    summed = name in ("openrouter-activity", "openai", "anthropic")
+    summed = name in ("openrouter-activity", "openai")
     assert bill.aggregated == summed
-    assert entry.requests == (5 if name in ("openrouter-activity", "openai") else None)
+    assert entry.requests == (5 if summed else None)
     assert entry.time == (NOON if not summed else entry.time)
     assert entry.time.tzinfo is UTC
-    if name in ("openai", "anthropic"):
+    if name == "openai":
         assert entry.cost_usd is None
     elif name != "generic":
         assert entry.cost_usd == pytest.approx(0.0123)
@@ -172,12 +147,6 @@ def test_every_preset_has_an_export_here_and_is_read_by_name_too(tmp_path: Path)
     assert EXPORTS.keys() == PRESETS.keys()
     for name, (content, *_) in EXPORTS.items():
         assert read(tmp_path, content, columns=name).preset == name
-
-
-def test_no_preset_is_taken_for_another() -> None:
-    for name, preset in PRESETS.items():
-        if name != "generic":
-            assert recognised({min(group) for group in preset.needs}) == name
 
 
 def test_a_sum_spans_its_day_and_a_bucket_its_hour(tmp_path: Path) -> None:
@@ -190,11 +159,13 @@ def test_a_sum_spans_its_day_and_a_bucket_its_hour(tmp_path: Path) -> None:
     assert hour.until - hour.time == timedelta(hours=1)
 
 
-def test_days_that_each_stand_once_are_sums_though_nothing_says_so(tmp_path: Path) -> None:
+def test_days_are_sums_though_nothing_says_so_and_so_are_lines_without_tokens(
+    tmp_path: Path,
+) -> None:
     days = [{"date": f"2026-06-{day}", "model": "m", "input_tokens": 9} for day in (27, 28)]
     assert read(tmp_path, csv_of(days)).aggregated
-    assert not read(tmp_path, csv_of([*days, days[0]])).aggregated
-    assert not read(tmp_path, csv_of([day | {"id": "x"} for day in days])).aggregated
+    assert not read(tmp_path, csv_of([PLAIN])).aggregated
+    assert read(tmp_path, "time,cost\n2026-06-28 12:00:05,0.1\n").aggregated
 
 
 # Forms of files
@@ -206,10 +177,8 @@ def test_days_that_each_stand_once_are_sums_though_nothing_says_so(tmp_path: Pat
         csv_of([PLAIN]),
         csv_of([PLAIN], end="\r\n"),
         "\ufeff" + csv_of([PLAIN]),
-        csv_of([PLAIN]).encode("utf-16"),
         csv_of([PLAIN], ";"),
         csv_of([PLAIN | {"cost": "0,001"}], ";", "\r\n"),
-        "sep=;\r\n" + csv_of([PLAIN], ";", "\r\n"),
         csv_of([PLAIN], "\t"),
         "\n" + csv_of([PLAIN]) + "\n,,,,\n",
         csv_of([PLAIN | {"time": "2026-06-28T12:00:05Z", "cost": "$0.001"}]),
@@ -217,7 +186,7 @@ def test_days_that_each_stand_once_are_sums_though_nothing_says_so(tmp_path: Pat
         csv_of([PLAIN]).replace("\n", ",,\n", 2).replace("cost,,", "cost", 1),
         json.dumps([PLAIN]),
         json.dumps({"total": 1, "data": {"rows": [PLAIN]}}),
-        json.dumps({"mine": 1, "entries": [PLAIN]}, indent=1),
+        json.dumps({"mine": 1, "items": [PLAIN]}, indent=1),
         json.dumps(PLAIN) + "\n\n",
     ],
 )
@@ -254,7 +223,7 @@ OWN = """\
 time: when
 model: what
 requests: n
-input: in + in_more
+input: in
 cached: [hit, hits]
 output: out
 cost: price
@@ -262,8 +231,6 @@ request_id: id
 timezone: Asia/Shanghai
 time_format: "%d.%m.%Y %H:%M"
 usd_per_unit: 0.01
-tokens_per_unit: 1000000
-input_excludes_cached: true
 only: {state: [billed, 1]}
 """
 OWN_ROW = {
@@ -271,9 +238,8 @@ OWN_ROW = {
     "what": "m",
     "n": 1,
     "in": "1.204",
-    "in_more": "0.1",
-    "hit": "0.5",
-    "out": "0.000002",
+    "hit": "500",
+    "out": "2",
     "price": "12.5",
     "id": "x",
     "state": "billed",
@@ -287,42 +253,35 @@ def test_a_mapping_says_columns_units_zone_and_which_lines_count(tmp_path: Path)
     assert (len(bill.entries), bill.preset) == (2, "")
     entry = bill.entries[0]
     assert entry.time == NOON.replace(second=0)
-    assert (entry.input_tokens, entry.cached_tokens) == (1_804_000, 500_000)
+    assert (entry.input_tokens, entry.cached_tokens) == (1204, 500)
     assert (entry.output_tokens, entry.cost_usd, entry.request_id) == (2, 0.125, "x")
     assert bill.cost_step_usd == pytest.approx(0.001)
 
 
-def test_a_mapping_may_join_a_date_and_a_time_and_name_another_currency(tmp_path: Path) -> None:
-    columns = written(tmp_path / "c.yaml", "{time: day + hour, cost: price, usd_per_unit: 0.14}")
-    content = "day,hour,price\n2026-06-28,12:00:05,¥1.00\n2026-06-28,12:00:05,CNY 2\n"
+def test_a_mapping_may_name_another_currency(tmp_path: Path) -> None:
+    columns = written(tmp_path / "c.yaml", "{time: time, cost: price, usd_per_unit: 0.14}")
+    content = "time,price\n2026-06-28 12:00:05,¥1.00\n2026-06-28 12:00:05,CNY 2\n"
     bill = read(tmp_path, content, columns=str(columns))
     assert [entry.time for entry in bill.entries] == [NOON, NOON]
     assert [entry.cost_usd for entry in bill.entries] == [pytest.approx(0.14), pytest.approx(0.28)]
     assert bill.entries[0].input_tokens is None
 
 
-def test_a_mapping_may_say_where_the_rows_are(tmp_path: Path) -> None:
-    columns = written(tmp_path / "c.yaml", "{time: time, input: input, rows: a.b}")
-    bill = read(tmp_path, json.dumps({"a": {"b": [PLAIN]}, "data": []}), columns=str(columns))
-    assert len(bill.entries) == 1
-
-
 @pytest.mark.parametrize(
     ("zone", "hour"),
-    [("Asia/Shanghai", 4), ("+08:00", 4), ("-3", 15), ("UTC+2", 10), ("Europe/Berlin", 10)],
+    [("Asia/Shanghai", 4), ("+08:00", 4), ("-03", 15), ("+0200", 10), ("utc", 12)],
 )
 def test_times_without_a_zone_are_of_the_zone_that_is_named(
     tmp_path: Path, zone: str, hour: int
 ) -> None:
     bill = read(tmp_path, csv_of([PLAIN]), zone_name=zone)
-    assert bill.naive
     assert bill.entries[0].time == NOON.replace(hour=hour)
 
 
 def test_times_with_a_zone_keep_it(tmp_path: Path) -> None:
     row = PLAIN | {"time": "2026-06-28T14:00:05+02:00"}
     bill = read(tmp_path, csv_of([row]), zone_name="Asia/Tokyo")
-    assert (bill.naive, bill.entries[0].time) == (False, NOON)
+    assert bill.entries[0].time == NOON
 
 
 # What is refused
@@ -332,7 +291,7 @@ def test_times_with_a_zone_keep_it(tmp_path: Path) -> None:
     ("content", "columns", "said"),
     [
         ("", "", "is empty: not even a header"),
-        ("{}", "", "is empty: not even a header"),
+        ("{}", "", "its columns are not known: none"),
         ("foo,bar\n1,2\n", "", r"not known: foo, bar\. Known exports: openrouter,.*YAML file"),
         ("time,model\n1,2\n", "", "not known: time, model"),
         (csv_of([PLAIN]), "litellm", r"has no column startTime \(for time\).*It has: time, mod"),
@@ -340,10 +299,9 @@ def test_times_with_a_zone_keep_it(tmp_path: Path) -> None:
         (csv_of([PLAIN]), "{time: time, input: tokens}", r"no column tokens \(for input\)"),
         (csv_of([PLAIN]), "{time: time}", "neither input, output nor cost"),
         (csv_of([PLAIN]), "{time: time, inputs: input}", "unknown key 'inputs'; did you mean 'in"),
-        (csv_of([PLAIN]), "[time]", "expected columns by what they hold"),
-        (csv_of([PLAIN]), "{time: [", "not YAML"),
+        (csv_of([PLAIN]), "[time]", "input should be a valid dictionary"),
+        (csv_of([PLAIN]), "{time: [", "cannot be read as YAML"),
         (csv_of([PLAIN]), "{time: time, input: input, usd_per_unit: 0}", "usd_per_unit"),
-        (json.dumps([PLAIN]), "{time: time, input: input, rows: a.b}", "`rows` names a.b"),
         (csv_of([PLAIN | {"time": "06/07/2026 1:00"}]), "", "line 2:.*one way only.*time_format"),
         (csv_of([PLAIN | {"input": "many"}]), "", "line 2: 'many' is no number"),
         (csv_of([PLAIN | {"input": "-4"}]), "", "line 2: '-4' is no count"),
@@ -353,15 +311,14 @@ def test_times_with_a_zone_keep_it(tmp_path: Path) -> None:
         (csv_of([PLAIN]) + "1,2,3,4,5,6\n", "", "line 3 has 6 cells, its header 5"),
         ('time,input\n"2026', "", "line 2 is no CSV"),
         ('{"time": 1', "", "neither JSON nor JSON lines"),
-        ('{"time": 1}\n{"time"', "", r"neither JSON nor JSON lines \(line 2\)"),
+        ('{"time": 1}\n{"time"', "", "neither JSON nor JSON lines: line 2: "),
         ("[1, 2]", "", "expected objects, found 1"),
+        ('{"data":' * 990 + "[]" + "}" * 990, "", "nested too deeply"),
         ("[" * 100_000, "", "nested too deeply"),
         ('{"time": ' + "9" * 5000 + "}", "", "neither JSON nor JSON lines"),
         (csv_of([PLAIN | {"time": "9999-12-31"}]), "", "no time of a bill: it is of the year 9999"),
         (csv_of([PLAIN | {"input": "1e30"}]), "", "is no number"),
-        (b"PK\x03\x04rest", "", "is a spreadsheet or an archive; export the bill as CSV"),
-        (b"%PDF-1.7", "", "is a PDF; export"),
-        (b"time,input\n\xff\xfe,1\n", "", "is not UTF-8.*save the bill as UTF-8"),
+        (b"PK\x03\x04\xff", "", "is not UTF-8.*export the bill as CSV or JSON in UTF-8"),
     ],
 )
 def test_what_cannot_be_a_bill_is_refused_with_what_to_do(
@@ -395,12 +352,10 @@ def test_a_zone_that_nobody_knows_is_refused() -> None:
         ("1,204.50", False, "1204.50"),
         ("1.204,50", True, "1204.50"),
         ("1,204", False, "1204"),
-        ("0,0042", False, "0.0042"),
-        ("0,123", False, "0.123"),
+        ("0,0042", True, "0.0042"),
         ("1,204,567", False, "1204567"),
         ("0,5", True, "0.5"),
         ("0.5", True, "0.5"),
-        ("(0.5)", False, "-0.5"),
         ("1e-05", False, "0.00001"),
         ("US$ 3", False, "3"),
         (Decimal("0.10"), False, "0.10"),
@@ -465,8 +420,7 @@ def test_a_count_is_the_same_in_every_grouping(number: int) -> None:
     [
         "2026-06-28T12:00:05Z",
         "2026-06-28 12:00:05",
-        "2026/6/28 12:00:05",
-        "2026-6-28 12:00:05",
+        "2026/06/28 12:00:05",
         "2026-06-28 12:00:05 UTC",
         "2026-06-28 12:00:05 +0000 UTC",
         "2026-06-28 12:00:05.000000000 GMT",

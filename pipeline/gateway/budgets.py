@@ -46,9 +46,11 @@ def priced(usage: Usage, price: PriceRecipe | None) -> Usage:
     if usage.cost_usd is not None or price is None or not usage.tokens:
         return usage
     cached = price.input if price.cached is None else price.cached
+    # A server that counts more from its cache than came in cannot be believed.
+    from_cache = usage.cached_tokens if usage.cached_tokens <= usage.input_tokens else 0
     dollars = (
-        (usage.input_tokens - usage.cached_tokens) * price.input
-        + usage.cached_tokens * cached
+        (usage.input_tokens - from_cache) * price.input
+        + from_cache * cached
         + usage.output_tokens * price.output
     ) / MILLION
     return replace(usage, cost_usd=dollars)

@@ -16,7 +16,17 @@ from pipeline.domain import Cause, Fault, Stop, Usage
 from pipeline.gateway import streams
 from pipeline.gateway.lanes import Lane
 from pipeline.gateway.pressure import Down, Turn
-from pipeline.gateway.replies import CHAT, Ending, Reading, Reply, describe, infra, read, refusal
+from pipeline.gateway.replies import (
+    CHAT,
+    Ending,
+    Reading,
+    Reply,
+    describe,
+    infra,
+    parsed,
+    read,
+    refusal,
+)
 from pipeline.gateway.tapes import Exchange, now
 from pipeline.gateway.wire import Held, hold
 
@@ -47,11 +57,16 @@ async def pass_on(lane: Lane, api: str, request: dict[str, Any], body: bytes) ->
         )
     if lane.purse.empty:
         return lane.refuse(lane.purse.empty, Stop.COST_LIMIT)
+    if lane.patience.spent:
+        # An agent that asks again by itself, or a further try: it would get no other answer.
+        text = f"{lane.source.where}: {lane.patience.failures} requests in a row had no answer"
+        fault = Fault(cause=Cause.ENDPOINT, detail=text, final=True)
+        return lane.refuse(text, lane.ending or fault, 503)
     call = Call(lane, api, held, request, body)
     reply, reading = await call.ask()
     while reading.retry:
         pause = lane.pause_seconds(call.again, reply)
-        if lane.patience.failures >= lane.patience.requests or pause > lane.patience.left():
+        if lane.patience.spent or pause > lane.patience.left():
             assert isinstance(reading.ending, Fault)
             reading = replace(reading, ending=replace(reading.ending, final=True))
             break
@@ -63,8 +78,6 @@ async def pass_on(lane: Lane, api: str, request: dict[str, Any], body: bytes) ->
     if reply.chunks is None or reading.ending is not None:
         # Of a stream, only its end tells.
         lane.ending = reading.ending
-    if isinstance(reading.ending, Fault):
-        lane.tell(reading.ending)
     if reading.ending is not None and reply.status < 400:
         # A 200 that holds no completion must not reach an agent as one.
         return refusal(502, describe(reading.ending))
@@ -83,8 +96,9 @@ class Call:
         self.request = held.request
         self.streams = bool(request.get("stream"))
         options = request.get("stream_options") or {}
-        self.wants_usage = bool(options.get("include_usage"))
-        if self.streams and api == CHAT and not self.wants_usage:
+        known = isinstance(options, dict)
+        self.wants_usage = known and bool(options.get("include_usage"))
+        if self.streams and api == CHAT and known and not self.wants_usage:
             # A stream tells its usage only where it is asked to.
             self.request = self.request | {"stream_options": {**options, "include_usage": True}}
         # As it came, where nothing had to be changed.
@@ -124,18 +138,30 @@ class Call:
     async def first_words(self) -> tuple[Reply, Reading]:
         """An answer, as far as it must be known before the agent may see any of it."""
         lane = self.lane
-        limit = lane.patience.left() if lane.patience.since is not None else None
         try:
-            async with asyncio.timeout(limit):
+            async with asyncio.timeout(lane.patience.left()):
                 reply = await lane.source.ask(self.api, self.body)
+                if reply.chunks is not None and not self.streams:
+                    reply = await self.heard_out(reply)
                 if reply.chunks is None:
                     return reply, read(reply, lane.source.where, self.api)
                 return await self.peeked(reply)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
-            why = str(error) or "no answer within the deadline (gateway.deadline_seconds)"
-            text = f"{lane.source.where}: {type(error).__name__}: {why}"
+            late = "no answer within the deadline (gateway.deadline_seconds)"
+            why = late if isinstance(error, TimeoutError) else str(error) or "the connection broke"
+            # A client names the header that it cannot send.
+            text = lane.source.redacted(
+                f"{lane.source.where}: {type(error).__name__}: {why}".encode()
+            ).decode()
             never = isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL)
             return refusal(502, text), infra(Cause.ENDPOINT, text, retry=not never)
+
+    async def heard_out(self, reply: Reply) -> Reply:
+        """A stream that nobody asked for, as the whole answer that it adds up to."""
+        assert reply.chunks is not None
+        events = [event.data async for event in streams.events_of(reply.chunks)]
+        content = json.dumps(streams.assembled(self.api, events)).encode()
+        return replace(reply, content=self.lane.source.redacted(content), chunks=None)
 
     async def peeked(self, reply: Reply) -> tuple[Reply, Reading]:
         """A stream whose first event is good; one that begins with an error is a whole answer."""
@@ -144,7 +170,11 @@ class Call:
         first = await anext(events, None)
         self.first_seconds = round(time.monotonic() - self.began, 3)
         body = streams.assembled(self.api, [first.data]) if first else streams.BROKE_OFF
-        if first is None or (body.get("error") and body != streams.BROKE_OFF):
+        if (
+            first is None
+            or first.data == streams.DONE
+            or (body.get("error") and body != streams.BROKE_OFF)
+        ):
             whole = Reply(200, json.dumps(body).encode())
             return whole, read(whole, self.lane.source.where, self.api)
 
@@ -198,7 +228,7 @@ class Call:
         """A whole completion in the shape that the client asked for."""
         if not self.streams or reading.ending is not None or reply.status >= 400:
             return reply
-        wire = streams.as_events(self.api, json.loads(reply.content))
+        wire = streams.as_events(self.api, json.loads(reply.content), usage=self.wants_usage)
 
         async def played() -> AsyncIterator[bytes]:
             for event in wire:
@@ -222,20 +252,26 @@ class Call:
         """Book, count and record one sending; what it means once that is done."""
         lane, pressure = self.lane, self.lane.terms.pressure
         seconds, lane.asking_since = time.monotonic() - self.began, None
-        if reply.ending is not None:
-            reading = replace(reading, ending=reply.ending, retry=False)
-        usage = lane.pay(reply.usage or self.counted(reading))
+        recorded = reply.reading
+        reading = recorded or reading
+        usage = lane.pay((recorded and recorded.usage) or self.counted(reading))
         if isinstance(reading.ending, Fault):
             lane.lost_seconds += seconds
         if reading.retry:
             lane.patience.failed(self.began)
-            why = describe(reading.ending)
+            why = reading.ending.detail if isinstance(reading.ending, Fault) else ""
             pressure.failed(turn, lane.attempt, why, overloaded=reading.overloaded)
-        elif isinstance(reading.ending, Fault):
+        elif recorded:
             pressure.leave(turn)
         else:
             lane.patience.answered()
-            pressure.answered(turn, tokens=usage.tokens or None)
+            refused = reading.ending if isinstance(reading.ending, Fault) else None
+            pressure.answered(turn, tokens=usage.tokens or None, useful=refused is None)
+            if refused:
+                pressure.refused(lane.attempt, refused.detail)
+        whole = parsed(reply.content)
+        if whole is None:
+            whole = reply.content.decode(errors="replace")
         exchange = Exchange(
             ordinal=self.ordinal,
             again=self.again,
@@ -245,7 +281,7 @@ class Call:
             seconds=round(seconds, 3),
             first_seconds=self.first_seconds,
             status=reply.status,
-            answer=parsed(reply.content) if events is None else None,
+            answer=whole if events is None else None,
             events=events,
             ending=reading.ending,
             usage=usage,
@@ -257,10 +293,3 @@ class Call:
             # A conversation without its record is not one that we may count.
             return infra(Cause.DISK, f"{lane.recorder.path}: {error}")
         return reading
-
-
-def parsed(content: bytes) -> Any:
-    try:
-        return json.loads(content)
-    except ValueError:
-        return content.decode(errors="replace")

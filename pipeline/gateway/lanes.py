@@ -21,6 +21,7 @@ LONGEST_WAIT_SECONDS = 300.0
 HANGS_AFTER_SECONDS = 60.0
 """A request that nobody has answered for so long when a try is ended hangs."""
 WAITS_FROM_SECONDS = 0.01
+CLOSES_SECONDS = 2.0
 GROWTH = 4
 CHARACTERS_A_TOKEN = 4
 
@@ -55,6 +56,10 @@ class Patience:
         """Seconds until the deadline; all of them while nothing fails."""
         gone = time.monotonic() - self.since if self.since is not None else 0.0
         return self.deadline_seconds - gone
+
+    @property
+    def spent(self) -> bool:
+        return self.failures >= self.requests or self.left() <= 0
 
     def failed(self, began: float) -> None:
         self.failures += 1
@@ -137,16 +142,15 @@ class Lane:
         self.over = True
         for task, loop in list(self.under_way.items()):
             loop.call_soon_threadsafe(task.cancel)
+        deadline = time.monotonic() + CLOSES_SECONDS
+        while self.under_way and time.monotonic() < deadline:
+            # What they had heard goes onto the tape.
+            time.sleep(0.002)
 
     def refuse(self, message: str, ending: Ending = None, status: int = 400) -> Reply:
         """Answer a request that is not passed on; unless said otherwise, it was a broken one."""
         self.ending = ending or Fault(cause=Cause.AGENT_CRASH, detail=message)
         return refusal(status, f"{message} (passone)")
-
-    def tell(self, fault: Fault) -> None:
-        """Let the run know of a fault that asking again will not change."""
-        if fault.final and fault.cause in (Cause.CREDENTIALS, Cause.ENDPOINT):
-            self.terms.pressure.refused(self.attempt, fault.detail)
 
     def pause_seconds(self, again: int, reply: Reply) -> float:
         """Before a request is sent again: what the server asks for, else longer each time."""
@@ -162,15 +166,20 @@ class Lane:
         Raises:
             Down: the endpoint has been down for too long.
         """
-        if self.terms.purse.empty:
-            self.terms.halt(f"run budget: {self.terms.purse.empty}")
-            # It ends no attempt: this try is cut off as by ^C, and done again.
-            await asyncio.Event().wait()
         began = time.monotonic()
         try:
-            return await self.terms.pressure.turn(
-                len(body) // CHARACTERS_A_TOKEN, patient_for=self.patience.left()
-            )
+            while not self.terms.purse.empty:
+                turn = await self.terms.pressure.turn(
+                    len(body) // CHARACTERS_A_TOKEN, patient_for=self.patience.left()
+                )
+                if not self.terms.purse.empty:
+                    return turn
+                # It was spent by those before us in line.
+                self.terms.pressure.leave(turn)
+            self.terms.halt(f"run budget: {self.terms.purse.empty}")
+            # That ends no attempt: this try is cut off as by ^C, and done again.
+            await asyncio.Event().wait()
+            raise AssertionError
         finally:
             waited = time.monotonic() - began
             self.lost_seconds += waited if waited > WAITS_FROM_SECONDS else 0.0

@@ -80,8 +80,8 @@ class Pressure:
         Raises:
             Down: the endpoint has been down for longer than the caller waits.
         """
-        if self._queue or self._wait_seconds() > 0:
-            await self._stand_in_line(patient_for)
+        if self._queue or self._wait_seconds(tokens) > 0:
+            await self._stand_in_line(tokens, patient_for)
         self.in_flight += 1
         turn = Turn(self.clock(), tokens)
         self._probe = turn if self.is_down else None
@@ -89,14 +89,14 @@ class Pressure:
             self._minute.append(turn)
         return turn
 
-    async def _stand_in_line(self, patient_for: float) -> None:
+    async def _stand_in_line(self, tokens: int, patient_for: float) -> None:
         gives_up_at = self.clock() + patient_for
         place = asyncio.Event()
         self._queue.append(place)
         try:
             while True:
                 first = self._queue[0] is place
-                wait = self._wait_seconds() if first else NEVER
+                wait = self._wait_seconds(tokens) if first else NEVER
                 if wait <= 0:
                     return
                 if self.is_down:
@@ -120,32 +120,35 @@ class Pressure:
         for place in self._queue if self.is_down else list(self._queue)[:1]:
             place.set()
 
-    def _wait_seconds(self) -> float:
+    def _wait_seconds(self, tokens: int) -> float:
         """How long the first in line must wait at least; NEVER: until something changes."""
         now = self.clock()
         if self.is_down:
             return NEVER if self._probe else self._probe_at - now
         if self.in_flight >= max(1, int(self.limit)):
             return NEVER
-        return self._rate_wait(now)
+        return self._rate_wait(now, tokens)
 
-    def _rate_wait(self, now: float) -> float:
-        requests, tokens = self.settings.requests_a_minute, self.settings.tokens_a_minute
+    def _rate_wait(self, now: float, tokens: int) -> float:
+        most_requests, most = self.settings.requests_a_minute, self.settings.tokens_a_minute
         while self._minute and now - self._minute[0].at >= MINUTE:
             self._minute.popleft()
         if not self._minute:
             return 0.0
         used = sum(turn.tokens for turn in self._minute)
-        full = (requests and len(self._minute) >= requests) or (tokens and used >= tokens)
+        full = (most_requests and len(self._minute) >= most_requests) or (
+            most and used + tokens > most
+        )
         return self._minute[0].at + MINUTE - now if full else 0.0
 
-    def answered(self, turn: Turn, *, tokens: int | None = None) -> None:
-        """The endpoint works: it answered, be it with a limit of the model's."""
+    def answered(self, turn: Turn, *, tokens: int | None = None, useful: bool = True) -> None:
+        """The endpoint works: it answered, be it with a limit of the model's or with a no."""
         if tokens is not None:
             turn.tokens = tokens
-        self.limit = min(self.limit + 1 / self.limit, float(self.settings.in_flight))
+        if useful:
+            self.limit = min(self.limit + 1 / self.limit, float(self.settings.in_flight))
+            self._refused.clear()
         self._row.clear()
-        self._refused.clear()
         self._probe_seconds = PROBE_SECONDS
         if self.is_down:
             seconds, self.down_since = self.down_seconds, None
@@ -161,7 +164,10 @@ class Pressure:
         if not self._row:
             self._row_since = turn.at
         self._row.append(whose)
-        if self.is_down:
+        if self.is_down and turn is not self._probe:
+            # It was under way when the endpoint went down: nothing new.
+            pass
+        elif self.is_down:
             self._probe_seconds = min(self._probe_seconds * 2, LONGEST_PROBE_SECONDS)
             self._probe_at = now + self._probe_seconds
             self._look_at_the_clock()
@@ -176,7 +182,7 @@ class Pressure:
     def refused(self, whose: Hashable, why: str) -> None:
         """An answer that asking again will not change: a wrong key, a wrong address."""
         self._refused.add(whose)
-        if not self.is_down and len(self._refused) >= HALTS_AFTER:
+        if len(self._refused) >= HALTS_AFTER:
             self.halt(f"{len(self._refused)} attempts in a row were refused: {why}")
 
     def leave(self, turn: Turn) -> None:

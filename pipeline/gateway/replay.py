@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.domain import Cause, Fault, Usage
-from pipeline.gateway.replies import CONVERSATION, Ending, Reply, describe, refusal
+from pipeline.gateway.replies import CONVERSATION, Ending, Reading, Reply, describe, refusal
 from pipeline.gateway.tapes import Exchange, Tape
+from pipeline.gateway.wire import LENGTH
 
-SAME = ("model", "temperature", "top_p", "seed", "max_tokens", "max_completion_tokens")
+SAME = ("model", "temperature", "top_p", "seed", *(name for api in LENGTH.values() for name in api))
 """Where these differ, the answers on the tape are answers to something else."""
 MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 VOLATILE = (
     (r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?", "<date>"),
+    (rf"\b\d{{1,2}} ({MONTHS}) \d{{4}}\b", "<date>"),
     (rf"\b({MONTHS}) +\d{{1,2}}( +(\d{{4}}|\d\d:\d\d(:\d\d)?))?", "<date>"),
     (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b", "<day>"),
     (r"\b\d\d:\d\d(:\d\d(\.\d+)?)?\b", "<time>"),
@@ -29,7 +31,7 @@ VOLATILE = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
     (r"0x[0-9a-fA-F]+", "<address>"),
     (r"\b(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b", "<hash>"),
-    (r"\b\d+(\.\d+)?(e-?\d+)? ?(ms|µs|us|s|sec|seconds?|minutes?)\b", "<seconds>"),
+    (r"\b\d+(\.\d+)?(e-?\d+)? ?(ms|µs|us|ns|s|sec|seconds?|minutes?)\b", "<seconds>"),
     (r"\b\d+\.\d{3,}\b", "<number>"),
     (r"\bpid[ =:]+\d+", "<pid>"),
 )
@@ -45,13 +47,24 @@ def normalised(text: str) -> str:
     return text
 
 
+def leaves_normalised(tree: object) -> object:
+    """A message with every text in it normalised."""
+    if isinstance(tree, str):
+        return normalised(tree)
+    if isinstance(tree, list):
+        return [leaves_normalised(item) for item in tree]
+    if isinstance(tree, dict):
+        return {key: leaves_normalised(value) for key, value in tree.items()}
+    return tree
+
+
 def difference(recorded: object, found: object) -> str:
     """Where two messages first differ, in their own words; empty: nowhere that counts."""
     if recorded == found:
         return ""
     old, new = (
-        normalised(item if isinstance(item, str) else json.dumps(item, sort_keys=True))
-        for item in (recorded, found)
+        item if isinstance(item, str) else json.dumps(item, sort_keys=True, ensure_ascii=False)
+        for item in (leaves_normalised(recorded), leaves_normalised(found))
     )
     if old == new:
         return ""
@@ -63,19 +76,22 @@ def difference(recorded: object, found: object) -> str:
     return f"recorded {old[around]!r}, now {new[around]!r}"
 
 
+def conversation_of(request: Mapping[str, Any], api: str) -> list[Any]:
+    found = request.get(CONVERSATION[api])
+    return found if isinstance(found, list) else [found]
+
+
 def drift_of(exchange: Exchange, request: Mapping[str, Any], seen: int) -> str:
     """The first difference between a recorded request and this one, past `seen` messages."""
-    key = CONVERSATION[exchange.api]
-    found = request.get(key)
-    now: list[Any] = found if isinstance(found, list) else [found]
-    before = exchange.conversation
+    before, now = exchange.conversation, conversation_of(request, exchange.api)
     for number in range(seen, max(len(before), len(now))):
         if number >= len(now) or number >= len(before):
             return f"message {number + 1}: {len(before)} messages recorded, {len(now)} now"
         said = difference(before[number], now[number])
         if said:
             return f"message {number + 1}: {said}"
-    for name in sorted({*exchange.request, *request} - {key, "stream_options"}):
+    rest = {*exchange.request, *request} - {CONVERSATION[exchange.api], "stream_options"}
+    for name in sorted(rest):
         said = difference(exchange.request.get(name), request.get(name))
         if said:
             return f"{name}: {said}"
@@ -96,9 +112,12 @@ class Replay:
     strict: bool = False
     where: str = "the tape"
     played: int = 0
-    seen: int = 0
     drift: str = ""
     """The first difference."""
+    fault: Fault | None = None
+    """Once an answer could not stand for what was asked, none after it can."""
+    seen: tuple[list[Any], list[Any]] = ([], [])
+    """The latest conversation, as recorded and as asked."""
 
     @staticmethod
     def of(tape: Tape | None, outcome: Ending, *, strict: bool = False) -> Replay:
@@ -122,24 +141,26 @@ class Replay:
 
     async def ask(self, api: str, body: bytes) -> Reply:
         """The next recorded answer; after the last one, what the recorded try ended in."""
-        if self.played >= len(self.exchanges):
-            return self.over()
-        exchange = self.exchanges[self.played]
-        self.played += 1
-        wrong = self.compare(exchange, api, json.loads(body))
-        if wrong:
-            fault = Fault(cause=Cause.UNKNOWN, detail=f"replay: {wrong}", final=True)
-            return replace(refusal(400, describe(fault)), ending=fault)
-        return self.answer(exchange)
+        if self.played >= len(self.exchanges) and self.fault is None:
+            return ended(self.over())
+        if self.fault is None:
+            exchange = self.exchanges[self.played]
+            self.played += 1
+            wrong = self.compare(exchange, api, json.loads(body))
+            if not wrong:
+                return self.answer(exchange)
+            self.fault = Fault(cause=Cause.UNKNOWN, detail=f"replay: {wrong}", final=True)
+        return ended(self.fault)
 
-    def over(self) -> Reply:
-        ending = self.outcome
-        if ending is None:
-            text = f"replay: the tape ends after {len(self.exchanges)} requests, the agent asks on"
-            text += f" ({self.broken})" if self.broken else ""
-            text += f"; it first differed at {self.drift}" if self.drift else ""
-            ending = Fault(cause=Cause.UNKNOWN, detail=text, final=True)
-        return replace(refusal(400, describe(ending)), ending=ending)
+    def over(self) -> Ending:
+        """What a try ends in whose agent asks on after its tape's end."""
+        cut = self.broken and not isinstance(self.outcome, Fault)
+        if self.outcome is not None and not cut:
+            return self.outcome
+        text = f"replay: the tape ends after {len(self.exchanges)} requests, the agent asks on"
+        text += f" (it is {self.broken})" if self.broken else ""
+        text += f"; it first differed at {self.drift}" if self.drift else ""
+        return Fault(cause=Cause.UNKNOWN, detail=text, final=True)
 
     def compare(self, exchange: Exchange, api: str, request: Mapping[str, Any]) -> str:
         """Why a recorded answer cannot stand for an answer to this request; empty: it can."""
@@ -152,8 +173,11 @@ class Replay:
                 return f"{where} had {name} {old!r}, now {new!r}"
         if self.drift:
             return ""
-        said = drift_of(exchange, request, self.seen)
-        self.seen = len(exchange.conversation)
+        recorded, asked = exchange.conversation, conversation_of(request, api)
+        before, now = self.seen
+        grown = recorded[: len(before)] == before and asked[: len(now)] == now
+        said = drift_of(exchange, request, min(len(before), len(now)) if grown else 0)
+        self.seen = (recorded, asked)
         if said:
             self.drift = f"{where}, {said}"
         return self.drift if self.strict else ""
@@ -162,17 +186,19 @@ class Replay:
         """The recorded answer, in the form in which it came."""
         last = self.played == len(self.exchanges)
         # A fault that was no answer's (a container that died, say) ended it after the last one.
-        ending = exchange.ending or (
-            self.outcome if last and isinstance(self.outcome, Fault) else None
-        )
-        usage = self.usages[exchange.ordinal]
+        ending = self.outcome if last and isinstance(self.outcome, Fault) else exchange.ending
+        reading = Reading(ending, usage=self.usages[exchange.ordinal])
         if exchange.events is not None:
 
             async def played(events: Sequence[str]) -> AsyncIterator[bytes]:
                 for data in events:
                     yield f"data: {data}\n\n".encode()
 
-            return Reply(200, chunks=played(exchange.events), ending=ending, usage=usage)
+            return Reply(200, chunks=played(exchange.events), reading=reading)
         text = exchange.answer if isinstance(exchange.answer, str) else json.dumps(exchange.answer)
-        status = exchange.status if exchange.ending is None or exchange.status >= 400 else 502
-        return Reply(status, text.encode(), ending=ending, usage=usage)
+        return Reply(exchange.status, text.encode(errors="replace"), reading=reading)
+
+
+def ended(ending: Ending) -> Reply:
+    """Nothing more is said."""
+    return replace(refusal(400, describe(ending)), reading=Reading(ending, usage=Usage()))

@@ -7,6 +7,7 @@ it later does not. Chat completions and the responses API are read alike.
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -43,6 +44,17 @@ Ending: TypeAlias = Stop | Fault | None
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """What an answer means."""
+
+    ending: Ending
+    """None: a completion that the agent can work with."""
+    retry: bool = False
+    usage: Usage | None = None
+    overloaded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """One answer of an upstream: whole, or a stream that has begun."""
 
@@ -51,10 +63,8 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     chunks: AsyncIterator[bytes] | None = None
     """Of a stream of server-sent events; None: the content is all there is."""
-    ending: Ending = None
-    """Known by who answers, whatever the content says: a tape ends as its try did."""
-    usage: Usage | None = None
-    """Likewise: what was recorded for it, with all that was sent again."""
+    reading: Reading | None = None
+    """Known by who answers, whatever the content says: a tape means what it meant."""
 
     @property
     def retry_after_seconds(self) -> float | None:
@@ -70,15 +80,12 @@ class Reply:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What an answer means."""
-
-    ending: Ending
-    """None: a completion that the agent can work with."""
-    retry: bool = False
-    usage: Usage | None = None
-    overloaded: bool = False
+def parsed(content: bytes) -> Any:
+    """JSON; None where it is none, or nested beyond reason."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
 
 
 def infra(cause: Cause, detail: str, *, retry: bool = False) -> Reading:
@@ -103,24 +110,34 @@ def words_of(body: object, text: str) -> str:
 def count(tree: object, *names: str) -> int:
     """The first of these that a usage object has; both APIs count the same under other names."""
     for name in names:
-        value = tree.get(name) if isinstance(tree, Mapping) else None
-        if isinstance(value, int | float) and value % 1 == 0:
-            return int(value)
+        number = number_of(tree.get(name)) if isinstance(tree, Mapping) else None
+        if number is not None and number % 1 == 0:
+            return int(number)
     return 0
+
+
+def number_of(value: object) -> float | None:
+    """A plain number that is not negative; None: it is none, whatever a server calls it."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if 0 <= number < math.inf else None
 
 
 def usage_of(body: Mapping[str, Any]) -> Usage:
     """Tokens and cost as the server reported them; what is no number counts as not reported."""
     usage = body.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
-    cost = usage.get("cost")
     details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
     return Usage(
         requests=1,
         input_tokens=count(usage, "prompt_tokens", "input_tokens"),
         cached_tokens=count(details, "cached_tokens"),
         output_tokens=count(usage, "completion_tokens", "output_tokens"),
-        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        cost_usd=number_of(usage.get("cost")),
     )
 
 
@@ -162,10 +179,7 @@ def read_error(status: int, body: object, text: str, where: str) -> Reading:
 
 def read(reply: Reply, where: str, api: str = CHAT) -> Reading:
     """Classify one whole answer; what it cost counts either way."""
-    try:
-        body = json.loads(reply.content)
-    except ValueError:
-        body = None
+    body = parsed(reply.content)
     if reply.status >= 400:
         return read_error(reply.status, body, excerpt(reply.content), where)
     if not isinstance(body, dict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import socket
 import threading
@@ -21,11 +20,12 @@ from pipeline.domain import Limits, Sampling, Stop
 from pipeline.gateway.budgets import Purse
 from pipeline.gateway.calls import exchange
 from pipeline.gateway.lanes import Lane, Patience, Source, Terms
-from pipeline.gateway.replies import CHAT, CONVERSATION, RESPONSES, Reply, refusal
+from pipeline.gateway.replies import CHAT, CONVERSATION, RESPONSES, Reply, parsed, refusal
 from pipeline.gateway.tapes import Recorder
 from pipeline.gateway.upstream import Upstream
 
 START_SECONDS = 30.0
+END_SECONDS = 2.0
 LARGEST_REQUEST_BYTES = 32 * 1024 * 1024
 """More than any model reads."""
 GONE = refusal(404, "no such lane: this try is over (passone)")
@@ -41,12 +41,9 @@ def response(reply: Reply) -> Response:
     return Response(reply.content, reply.status, media_type="application/json")
 
 
-def parsed(body: bytes) -> dict[str, Any]:
+def object_in(body: bytes) -> dict[str, Any]:
     """A request's JSON object; empty where it is none."""
-    try:
-        tree = json.loads(body)
-    except ValueError:
-        return {}
+    tree = parsed(body)
     return tree if isinstance(tree, dict) else {}
 
 
@@ -98,6 +95,9 @@ class Gateway:
 
     def __exit__(self, *exc: object) -> None:
         self._server.should_exit = True
+        self._thread.join(END_SECONDS)
+        # A client may hold on to half a request.
+        self._server.force_exit = True
         self._thread.join(10)
         self._socket.close()
 
@@ -119,7 +119,7 @@ class Gateway:
             patience: of the attempt, where its tries share it.
             requests: for one request of the agent's; None: as many as its patience lasts.
         """
-        if isinstance(source, Upstream) and source not in self._upstreams:
+        if isinstance(source, Upstream) and all(one is not source for one in self._upstreams):
             self._upstreams.append(source)
         settings = self.terms.settings
         token = secrets.token_urlsafe(24)
@@ -156,7 +156,7 @@ class Gateway:
                 size = LARGEST_REQUEST_BYTES // 2**20
                 text = f"maximum context length: a request of over {size} MB fits no model"
                 return response(lane.refuse(text, Stop.CONTEXT_LIMIT, 413))
-            asked, key = parsed(body), CONVERSATION[api]
+            asked, key = object_in(body), CONVERSATION[api]
             # The responses API takes a text as well.
             shapes = list if api == CHAT else (list, str)
             if not isinstance(asked.get(key), shapes):

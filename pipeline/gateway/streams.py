@@ -63,32 +63,26 @@ async def events_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[Event]:
 def assembled(api: str, events: Sequence[str]) -> dict[str, Any]:
     """The answer that a stream's events add up to, in the shape of one that was not streamed.
 
-    A stream that ended early or held an error is an error object.
+    A stream that ended early, held an error, or made no sense is an error object.
     """
-    trees: list[dict[str, Any]] = []
-    for data in events:
-        if data == DONE:
-            continue
-        try:
-            tree = json.loads(data)
-        except ValueError:
-            return GARBLED
-        if not isinstance(tree, dict):
-            return GARBLED
-        if (tree.get("error") and api == CHAT) or tree.get("type") == "error":
-            return tree if tree.get("error") else {"error": tree}
-        trees.append(tree)
-    if api == CHAT:
-        return _completion(trees, ended=DONE in events)
-    last = next((tree["response"] for tree in trees if tree.get("type") in FINAL), None)
-    return last if isinstance(last, dict) else BROKE_OFF
+    try:
+        trees = [json.loads(data) for data in events if data != DONE]
+        for tree in trees:
+            if (tree.get("error") and api == CHAT) or tree.get("type") == "error":
+                return tree if tree.get("error") else {"error": tree}
+        if api == CHAT:
+            return _completion(trees, ended=DONE in events)
+        last = next((tree["response"] for tree in trees if tree.get("type") in FINAL), BROKE_OFF)
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return GARBLED
+    return last if isinstance(last, dict) else GARBLED
 
 
 def _completion(trees: Sequence[Mapping[str, Any]], *, ended: bool) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     choices: dict[int, dict[str, Any]] = {}
     for tree in trees:
-        whole |= {key: value for key, value in tree.items() if key != "choices" and value}
+        whole |= {k: v for k, v in tree.items() if k != "choices" and v not in (None, {}, [], "")}
         for part in tree.get("choices") or []:
             index = part.get("index") or 0
             choice = choices.setdefault(index, {"index": index, "message": {}})
@@ -96,7 +90,7 @@ def _completion(trees: Sequence[Mapping[str, Any]], *, ended: bool) -> dict[str,
             rest = {k: v for k, v in part.items() if k not in ("index", "delta") and v is not None}
             choice |= rest
     finished = [choice for choice in choices.values() if choice.get("finish_reason")]
-    if not ended and not finished:
+    if not choices or not (ended or finished):
         return BROKE_OFF
     whole["object"] = "chat.completion"
     whole["choices"] = [choices[index] for index in sorted(choices)]
@@ -110,16 +104,22 @@ def _completion(trees: Sequence[Mapping[str, Any]], *, ended: bool) -> dict[str,
 def _add(message: dict[str, Any], delta: Mapping[str, Any]) -> None:
     """Text grows, tool calls grow by their index, anything else is what was said last."""
     for key, value in delta.items():
+        old = message.get(key)
         if key == "tool_calls" and isinstance(value, list):
-            calls = message.setdefault("tool_calls", {})
-            for part in value:
-                call = calls.setdefault(part.get("index", len(calls)), {"function": {}})
-                _add(call["function"], part.get("function") or {})
-                call |= {k: v for k, v in part.items() if k not in ("index", "function") and v}
-        elif (isinstance(value, str) and key not in ("role", "name")) or key == "arguments":
-            message[key] = (message.get(key) or "") + (value or "")
+            _add_calls(message.setdefault("tool_calls", {}), value)
+        elif isinstance(value, str) and isinstance(old, str) and key not in ("role", "name"):
+            message[key] = old + value
         elif value is not None or key not in message:
             message[key] = value
+
+
+def _add_calls(calls: dict[int, dict[str, Any]], parts: Sequence[Mapping[str, Any]]) -> None:
+    for part in parts:
+        index = part.get("index")
+        # A server that sends each call whole leaves the index out.
+        call = calls.setdefault(len(calls) if index is None else index, {"function": {}})
+        _add(call["function"], part.get("function") or {})
+        call |= {k: v for k, v in part.items() if k not in ("index", "function") and v}
 
 
 def is_usage_alone(event: Event) -> bool:
@@ -139,21 +139,24 @@ def event(tree: Mapping[str, Any], name: str = "") -> bytes:
     return f"{head}data: {json.dumps(tree)}\n\n".encode()
 
 
-def as_events(api: str, body: Mapping[str, Any]) -> list[bytes]:
-    """A whole answer as the stream that a client asked for."""
+def as_events(api: str, body: Mapping[str, Any], *, usage: bool = True) -> list[bytes]:
+    """A whole answer as the stream that a client asked for, with its usage or without."""
     if api != CHAT:
         return [event({"type": "response.completed", "response": body}, "response.completed")]
-    shared = {key: body[key] for key in ("id", "created", "model") if key in body}
+    shared = {key: value for key, value in body.items() if key not in ("choices", "usage")}
     shared["object"] = "chat.completion.chunk"
     wire = []
     for choice in body["choices"]:
+        if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
+            continue
         delta = dict(choice["message"])
         calls = delta.get("tool_calls")
-        if calls:
-            delta["tool_calls"] = [{"index": n} | call for n, call in enumerate(calls)]
+        if isinstance(calls, list):
+            whole = [call for call in calls if isinstance(call, dict)]
+            delta["tool_calls"] = [{"index": n} | call for n, call in enumerate(whole)]
         rest = {key: value for key, value in choice.items() if key != "message"}
         wire.append(event(shared | {"choices": [rest | {"delta": delta, "finish_reason": None}]}))
         wire.append(event(shared | {"choices": [rest | {"delta": {}}]}))
-    if body.get("usage"):
+    if usage and body.get("usage"):
         wire.append(event(shared | {"choices": [], "usage": body["usage"]}))
     return [*wire, f"data: {DONE}\n\n".encode()]

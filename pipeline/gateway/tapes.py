@@ -24,6 +24,7 @@ from pipeline.gateway.streams import assembled
 from pipeline.outcomes import UserError
 
 VERSION = 1
+BROKEN = (zstandard.ZstdError, RecursionError)
 SUFFIX = ".zst"
 
 
@@ -126,6 +127,7 @@ class Recorder:
     header: Header
     _seen: list[Any] = field(default_factory=list)
     """The conversation of the latest request: a tape holds each of its messages once."""
+    _closed: bool = False
 
     def write(self, exchange: Exchange) -> None:
         """Append one exchange, whole.
@@ -142,7 +144,6 @@ class Recorder:
             same = 0
             while same < min(len(messages), len(self._seen)) and messages[same] == self._seen[same]:
                 same += 1
-            self._seen = messages
             line |= {"before": same, "conversation": messages[same:]}
         facts = {
             name: getattr(exchange, name)
@@ -157,22 +158,34 @@ class Recorder:
             "usage": asdict(exchange.usage) if exchange.usage else None,
             "discarded": exchange.discarded,
         }
-        lines = [] if self.path.exists() else [{"tape": VERSION} | asdict(self.header)]
+        place = self.packed if self._closed else self.path
+        begun = place.exists() and place.stat().st_size > 0
+        lines = [] if begun else [{"tape": VERSION} | asdict(self.header)]
         text = "".join(json.dumps(item, ensure_ascii=False) + "\n" for item in [*lines, line])
         # JSON may hold half a surrogate pair; a reply that does is a reply all the same.
-        with self.path.open("a", encoding="utf-8", errors="surrogatepass") as tape:
-            tape.write(text)
+        content = text.encode("utf-8", "surrogatepass")
+        if self._closed:
+            # It came in just as its try was ended: one more frame of the packed tape.
+            content = zstandard.ZstdCompressor(write_checksum=True).compress(content)
+        with place.open("ab") as tape:
+            tape.write(content)
+        if isinstance(messages, list):
+            self._seen = messages
 
     def close(self) -> None:
         """Pack the tape; the plain one goes once the packed one is whole."""
+        self._closed = True
         if not self.path.exists():
             return
-        packed = self.path.with_name(self.path.name + SUFFIX)
-        partial = packed.with_name(packed.name + ".partial")
+        partial = self.packed.with_name(self.packed.name + ".partial")
         with self.path.open("rb") as plain, partial.open("wb") as target:
-            zstandard.ZstdCompressor().copy_stream(plain, target)
-        partial.replace(packed)
+            zstandard.ZstdCompressor(write_checksum=True).copy_stream(plain, target)
+        partial.replace(self.packed)
         self.path.unlink()
+
+    @property
+    def packed(self) -> Path:
+        return self.path.with_name(self.path.name + SUFFIX)
 
 
 def lines_of(path: Path) -> Iterator[bytes]:
@@ -225,12 +238,13 @@ def read_tape(path: Path) -> Tape:
             )
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError, zstandard.ZstdError) as error:
+    except (LookupError, TypeError, AttributeError, ValueError, *BROKEN) as error:
         if header is None:
             raise UserError(f"{path}: is no tape of passone ({error})") from None
         broken = f"cut after {len(exchanges)} exchanges: {type(error).__name__}: {error}"[:200]
     if header is None:
-        raise UserError(f"{path}: is empty, and so no tape of passone")
+        what = "is cut before its first line" if path.suffix == SUFFIX else "is empty"
+        raise UserError(f"{path}: {what}, and so no tape of passone")
     return Tape(path=path, header=header, exchanges=exchanges, broken=broken)
 
 

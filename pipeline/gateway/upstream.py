@@ -26,6 +26,9 @@ SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 SHORTEST_SECRET = 6
 """A shorter one stands in ordinary words."""
 CONNECT_SECONDS = 15.0
+REQUEST = "without a whole answer (gateway.request_seconds)"
+STALL = "between two chunks (gateway.stall_seconds)"
+NO_PROXY: Mapping[str, None] = {"http://": None, "https://": None, "all://": None}
 
 
 @dataclass(slots=True)
@@ -52,7 +55,15 @@ class Upstream:
         """What must not come back from the server to anything that is written down."""
         hidden = [value for name, value in self.headers.items() if SECRET_HEADER.search(name)]
         hidden = [part for value in hidden for part in (value, value.rpartition(" ")[2])]
-        return [text.encode() for text in (self.key, *hidden) if len(text) >= SHORTEST_SECRET]
+        secrets = {text.strip() for text in (self.key, *hidden)}
+        # One may stand within another.
+        ordered = sorted(secrets, key=len, reverse=True)
+        return [text.encode() for text in ordered if len(text) >= SHORTEST_SECRET]
+
+    @property
+    def stripped(self) -> dict[str, str]:
+        """As a file or a variable may end with a line."""
+        return {name: value.strip() for name, value in self.headers.items()}
 
     def redacted(self, content: bytes) -> bytes:
         for secret in self.secrets:
@@ -66,14 +77,14 @@ class Upstream:
                 timeout=httpx.Timeout(self.request_seconds, connect=CONNECT_SECONDS),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
                 # No proxy stands between a machine and itself.
-                trust_env=not is_loopback(self.base_url),
+                mounts=NO_PROXY if is_loopback(self.base_url) else None,
             )
         return self._client
 
     def request(self, method: str, path: str, body: bytes | None) -> httpx.Request:
         ours = {"authorization": f"Bearer {self.key}", "content-type": "application/json"}
         return self.client().build_request(
-            method, f"{self.base_url}{path}", content=body, headers={**ours, **self.headers}
+            method, f"{self.base_url}{path}", content=body, headers={**ours, **self.stripped}
         )
 
     async def ask(self, api: str, body: bytes) -> Reply:
@@ -83,7 +94,7 @@ class Upstream:
             httpx.HTTPError: no answer, or only half of one.
         """
         request = self.request("POST", f"/{api}", body)
-        with whole_within(self.request_seconds):
+        with whole_within(self.request_seconds, REQUEST):
             async with asyncio.timeout(self.request_seconds):
                 answer = await self.client().send(request, stream=True)
                 if is_stream(answer):
@@ -95,7 +106,7 @@ class Upstream:
     async def send(self, method: str, path: str, body: bytes | None = None) -> Reply:
         """The same for any path, always whole."""
         request = self.request(method, path, body)
-        with whole_within(self.request_seconds):
+        with whole_within(self.request_seconds, REQUEST):
             async with asyncio.timeout(self.request_seconds):
                 return await self.whole(await self.client().send(request, stream=True))
 
@@ -113,9 +124,10 @@ class Upstream:
         try:
             while True:
                 left = self.request_seconds - (time.monotonic() - began)
-                seconds = min(self.stall_seconds, max(left, 0.0))
-                with whole_within(seconds, "between two chunks"):
-                    async with asyncio.timeout(seconds):
+                stalls = self.stall_seconds < left
+                limit = self.stall_seconds if stalls else self.request_seconds
+                with whole_within(limit, STALL if stalls else REQUEST):
+                    async with asyncio.timeout(min(self.stall_seconds, left)):
                         chunk = await anext(chunks, None)
                 if chunk is None:
                     return
@@ -129,12 +141,12 @@ class Upstream:
 
 
 @contextlib.contextmanager
-def whole_within(seconds: float, where: str = "for a whole answer") -> Iterator[None]:
+def whole_within(seconds: float, what: str) -> Iterator[None]:
     """Name a time-out of ours as the client's own are named."""
     try:
         yield
     except TimeoutError:
-        raise httpx.ReadTimeout(f"{seconds:g} s went by {where}") from None
+        raise httpx.ReadTimeout(f"{seconds:g} s went by {what}") from None
 
 
 def is_stream(answer: httpx.Response) -> bool:

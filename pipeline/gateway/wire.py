@@ -33,7 +33,8 @@ def hold(request: Mapping[str, Any], sampling: Sampling, api: str) -> Held:
         body["seed"] = sampling.seed
     if sampling.max_tokens is not None:
         names = LENGTH[api]
-        body[next((name for name in names if name in body), names[0])] = sampling.max_tokens
+        found = [name for name in names if name in body] or [names[0]]
+        body |= dict.fromkeys(found, sampling.max_tokens)
     wanted = {"temperature": sampling.temperature, "top_p": sampling.top_p}
     strays = tuple(
         f"{name} {body.get(name, 'absent')} instead of {value:g}"

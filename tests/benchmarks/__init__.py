@@ -1,0 +1,1 @@
+"""Performance and reliability, measured and printed; nothing is asserted here."""
