@@ -60,8 +60,9 @@ async def pass_on(lane: Lane, api: str, request: dict[str, Any], body: bytes) ->
     if lane.patience.spent:
         # An agent that asks again by itself, or a further try: it would get no other answer.
         text = f"{lane.source.where}: {lane.patience.failures} requests in a row had no answer"
-        fault = Fault(cause=Cause.ENDPOINT, detail=text, final=True)
-        return lane.refuse(text, lane.ending or fault, 503)
+        last = lane.ending if isinstance(lane.ending, Fault) else None
+        fault = last or Fault(cause=Cause.ENDPOINT, detail=text)
+        return lane.refuse(text, replace(fault, final=True), 503)
     call = Call(lane, api, held, request, body)
     reply, reading = await call.ask()
     while reading.retry:
