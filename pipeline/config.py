@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -94,14 +94,19 @@ def override(tree: dict[str, Any], assignments: Sequence[str]) -> None:
 
 def known_keys(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
     """Field names at a location within a model tree."""
+    kind: Any = model
     for part in location:
-        field = model.model_fields.get(str(part))
-        if field is None or not isinstance(field.annotation, type):
-            return []
-        if not issubclass(field.annotation, BaseModel):
-            return []
-        model = field.annotation
-    return list(model.model_fields)
+        if get_origin(kind) is dict:
+            # Whatever it is called, it is of that kind.
+            kind = get_args(kind)[1]
+            continue
+        field = kind.model_fields.get(str(part)) if is_model(kind) else None
+        kind = field.annotation if field else None
+    return list(kind.model_fields) if is_model(kind) else []
+
+
+def is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def explain(error: ValidationError, root: type[BaseModel], source: str) -> str:

@@ -88,18 +88,27 @@ def open_recording(run: RunDir, plan: RunPlan, target: RunDir, *, strict: bool) 
             f"{run.root}: recorded no try for {len(without)} attempts ({names}); finish that run, "
             f"or replay fewer attempts: --set attempts={recorded['attempts']}"
         )
-    check_tapes(recording, plan)
     return recording
 
 
-def check_tapes(recording: Recording, plan: RunPlan) -> None:
-    """Raises UserError: an answer was counted, and its tape is gone."""
-    from pipeline.domain import Fault, Rollout
-    from pipeline.gateway import find_tape
+def check_tapes(recording: Recording, plan: RunPlan) -> list[str]:
+    """Warnings about tapes that are cut.
 
+    Raises:
+        UserError: an answer was counted, and its tape is gone or cannot be read.
+    """
+    from pipeline.domain import Fault, Rollout
+    from pipeline.gateway import find_tape, read_tape
+
+    warnings = []
     for attempt in plan.grid():
         for number, row in enumerate(recording.book.entry(attempt).rollouts, start=1):
             place = recording.run.attempt(attempt, number)
             asked = isinstance(row.value, Rollout | Fault) and row.value.usage.requests
-            if asked and find_tape(place) is None:
+            path = find_tape(place)
+            if asked and path is None:
                 raise UserError(f"{place}: its tape is gone; without it there is no replay")
+            tape = read_tape(path) if path else None
+            if tape and tape.broken:
+                warnings.append(f"{tape.path} is {tape.broken}; its replay ends there")
+    return warnings

@@ -53,20 +53,22 @@ def run_recipe(
     recording = None
     if replay is not None:
         recording = replays.open_recording(RunDir(replay), plan, desk.run, strict=strict)
+        for warning in replays.check_tapes(recording, plan):
+            desk.voice.note(warning)
     if begun and drive.finished(desk):
         return 0
     agent.preflight()
-    source: Sources | None = recording.source if recording else None
-    if agent.asks_model and recording is None:
-        if doctor:
-            for check in refuse_sick(recipe, agent, logs=logs):
-                desk.voice.note(f"{check.name}: {check.detail}")
-        source = parts.make_source(recipe, plan, agent)
     sandboxes = parts.make_sandboxes(desk.place, instances)
     parts.refuse_mismatch(agent, sandboxes)
+    source: Sources | None = recording.source if recording else None
+    if agent.asks_model and recording is None:
+        # The first thing that costs money; images come after it.
+        checks = refuse_sick(recipe, agent, logs=logs) if doctor else ()
+        warnings = [f"{check.name}: {check.detail}" for check in checks]
+        for warning in [*warnings, *budget_warnings(recipe, desk.terms)]:
+            desk.voice.note(warning)
+        source = parts.make_source(recipe, plan, agent)
     scorer = parts.make_official_scorer(sandboxes, plan)
-    for warning in budget_warnings(recipe, desk.terms) if source and not recording else ():
-        desk.voice.note(warning)
     with open_lanes(source, plan, recipe.model.server_id, desk.terms) as lanes:
         return desk.carry_out(instances, agent, sandboxes, scorer, lanes, recording=recording)
 
