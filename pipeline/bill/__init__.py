@@ -1,7 +1,150 @@
-"""Read what a gateway's owner says was used: any export, one form, UTC."""
+"""Read what a gateway's owner says was used: any export, one form, sorted, in UTC."""
 
-from pipeline.bill.columns import Columns
-from pipeline.bill.entries import Bill, Entry, read_bill
-from pipeline.bill.presets import PRESETS, columns_of
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from pipeline.bill.columns import PRESETS, Columns, columns_of, decide
+from pipeline.bill.rows import Row, amount, count, moment, pick, read_table, text_of, zone_of
+from pipeline.outcomes import UserError
 
 __all__ = ["PRESETS", "Bill", "Columns", "Entry", "columns_of", "read_bill"]
+
+DAY, HOUR, MINUTE = 86400.0, 3600.0, 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of a bill. None: the bill does not say."""
+
+    line: int
+    time: datetime
+    until: datetime
+    """Later than `time` only where the line counts a span."""
+    model: str = ""
+    requests: int | None = None
+    input_tokens: int | None = None
+    """Includes cached tokens."""
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """An export, read."""
+
+    path: Path
+    preset: str
+    """Empty: by a mapping of the user's own."""
+    entries: Sequence[Entry]
+    resolution_seconds: float = 0.0
+    """What its times are rounded to."""
+    cost_step_usd: float = 0.0
+    """The last decimal of its costs."""
+    aggregated: bool = False
+    """Its lines are sums, or do not tell requests apart."""
+    left_out: int = 0
+    """Lines without a time: sums, mostly."""
+
+
+def resolution_of(times: Sequence[datetime]) -> float:
+    """The coarsest clock that could have written all of these."""
+    if not times or any(time.microsecond for time in times):
+        return 0.0
+    for fraction, seconds in (("second", 1.0), ("minute", MINUTE), ("hour", HOUR)):
+        if any(getattr(time, fraction) for time in times):
+            return seconds
+    return DAY
+
+
+def entry_of(
+    row: Row, at: Columns, zone: tzinfo, *, line: int, decimal_comma: bool
+) -> tuple[Entry, datetime, Decimal | None] | None:
+    """With its time and its cost as they were written; None: the line has no time.
+
+    Raises:
+        ValueError: a cell cannot be read.
+    """
+
+    def cell(names: Sequence[str]) -> Any:
+        return next((found for name in names if text_of(found := pick(row, name))), None)
+
+    time = moment(cell(at.time), zone, at.time_format)
+    if time is None:
+        return None
+    until = moment(cell(at.until), zone, at.time_format) or time
+    cost = amount(cell(at.cost), decimal_comma=decimal_comma, foreign=at.usd_per_unit != 1)
+    entry = Entry(
+        line=line,
+        time=time.astimezone(UTC),
+        until=until.astimezone(UTC),
+        model=text_of(cell(at.model)),
+        requests=count(cell(at.requests)),
+        input_tokens=count(cell(at.input)),
+        cached_tokens=count(cell(at.cached)),
+        output_tokens=count(cell(at.output)),
+        cost_usd=None if cost is None else float(cost * Decimal(str(at.usd_per_unit))),
+        request_id=text_of(cell(at.request_id)),
+    )
+    return entry, time, cost
+
+
+def sums_up(entries: Sequence[Entry], resolution: float) -> bool:
+    """Whether lines count several requests, or nothing that tells one from another."""
+    whole = any(None not in (entry.input_tokens, entry.output_tokens) for entry in entries)
+    several = any(entry.requests not in (None, 1) for entry in entries)
+    return several or resolution == DAY or not whole
+
+
+def read_bill(path: Path, columns: Columns | None = None, *, zone_name: str = "") -> Bill:
+    """An export, by the columns given or else by those that are recognised.
+
+    Raises:
+        UserError: it cannot be read, its columns are not known, or a cell makes no sense.
+    """
+    table = read_table(path)
+    if not table.rows:
+        return Bill(path=path, preset="", entries=[])
+    at, name = decide(path, table.header, columns)
+    zone = zone_of(zone_name or at.timezone)
+    entries: list[Entry] = []
+    times: list[datetime] = []
+    steps: list[float] = []
+    left_out = 0
+    for line, row in table.rows:
+        # A row that lacks the column counts: an export may hold one kind of line only.
+        if any(text_of(pick(row, key)) not in ("", *values) for key, values in at.only.items()):
+            continue
+        try:
+            read = entry_of(row, at, zone, line=line, decimal_comma=table.decimal_comma)
+        except (ValueError, OverflowError, OSError) as error:
+            raise UserError(f"{path}: line {line}: {error}") from None
+        if read is None:
+            left_out += 1
+            continue
+        entry, time, cost = read
+        entries.append(entry)
+        times.append(time)
+        if cost is not None:
+            steps.append(10.0 ** int(cost.as_tuple().exponent) * at.usd_per_unit)
+    resolution = resolution_of(times)
+    aggregated = at.aggregated or sums_up(entries, resolution)
+    if aggregated:
+        span = timedelta(seconds=resolution)
+        entries = [replace(e, until=max(e.until, e.time + span)) for e in entries]
+    return Bill(
+        path=path,
+        preset=name,
+        entries=sorted(entries, key=lambda entry: (entry.time, entry.line)),
+        resolution_seconds=resolution,
+        cost_step_usd=min(steps, default=0.0),
+        aggregated=aggregated,
+        left_out=left_out,
+    )

@@ -1,19 +1,40 @@
-"""Say which column of a bill holds what, and in which units."""
+"""Say which column of a bill holds what; what the exports of common gateways look like.
+
+Sources, read in 2026; export formats change without notice, and a mapping of one's own
+(`--columns FILE.yaml`) always takes precedence:
+
+openrouter           the CSV behind "export" on a generation list. No official page
+                     lists its columns; three independent readers of it agree on them.
+openrouter-activity  GET /api/v1/activity, openrouter.ai/docs (ActivityItem): days, UTC.
+litellm              table LiteLLM_SpendLogs of litellm/proxy/schema.prisma (1.110.2), as
+                     GET /spend/logs and database dumps have it; `model_group` is the
+                     name that the client asked for.
+openai               GET /v1/organization/usage/completions and its CSV,
+                     developers.openai.com (UsageCompletionsResult): buckets, UTC.
+one-api              logs of one-api and new-api: model/log.go (songquanpeng/one-api).
+                     `quota` is 500,000 to the dollar by default; type 2 is consumption;
+                     the time is that of the answer.
+generic              the names that home-made exports use; tried last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
 from pydantic import BeforeValidator, Field
 
-from pipeline.bill.files import pick
 from pipeline.config import check
 from pipeline.outcomes import UserError
 from pipeline.recipe import Strict
 
+MEASURES = ("input", "output", "cost")
+NEEDED = ("time", "requests", *MEASURES)
+"""Of a preset; what else it names an export may lack."""
+FIGURES = (*NEEDED, "until", "model", "cached", "request_id")
+MOST_NAMES = 40
 HOW = (
     "write down what they mean in a YAML file, such as `{time: created, model: model, "
     "input: tokens_in, output: tokens_out, cost: usd}`, and name it: --columns FILE.yaml"
@@ -26,7 +47,7 @@ def as_names(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_names)]
-"""One column, or several of which the first that is there counts; `a + b` adds two up."""
+"""One column, or several of which the first that says something counts."""
 
 
 class Columns(Strict):
@@ -48,61 +69,126 @@ class Columns(Strict):
     """As strptime has it, for times that could be read in two ways."""
     usd_per_unit: Annotated[float, Field(gt=0)] = 1.0
     """Of the cost: 0.000002 where 500,000 are a dollar."""
-    tokens_per_unit: Annotated[float, Field(gt=0)] = 1.0
-    """1000000 where tokens are billed by the million."""
-    input_excludes_cached: bool = False
-    """The input column leaves cached tokens out."""
     aggregated: bool = False
     """Lines are sums of several requests, though no column says of how many."""
-    rows: str = ""
-    """Where a JSON export has its rows, such as `data.items`; empty: found."""
     only: dict[str, Names] = Field(default_factory=dict)
     """Lines that count: a column and the values that it must have."""
 
-    def named(self) -> dict[str, tuple[str, ...]]:
-        """The columns that each figure may stand in."""
-        figures = ("time", "until", "model", "requests", "input", "cached", "output", "cost")
-        return {name: getattr(self, name) for name in (*figures, "request_id")}
+    def lacking(self, header: Sequence[str], preset: str = "") -> list[str]:
+        """What a bill with this header does not tell, though it should."""
+
+        def told(names: Sequence[str]) -> bool:
+            return any(name in header or name.split(".")[0] in header for name in names)
+
+        needed = ("time",) if preset == "generic" else NEEDED if preset else FIGURES
+        asked = {figure: getattr(self, figure) for figure in needed}
+        gaps = [f"{' or '.join(n)} (for {f})" for f, n in asked.items() if n and not told(n)]
+        if not gaps and not any(told(getattr(self, figure)) for figure in MEASURES):
+            return ["for tokens or costs: neither input, output nor cost is named"]
+        return gaps
 
 
-def parts_of(name: str) -> list[str]:
-    return [part.strip() for part in name.split(" + ")]
+def preset(**columns: Any) -> Columns:
+    return Columns.model_validate(columns)
 
 
-def cells(row: Mapping[str, Any], names: Sequence[str]) -> list[Any]:
-    """What is to be added up: one cell, or several of `a + b`; empty where no column is there."""
-    for name in names:
-        found = [pick(row, part) for part in parts_of(name)]
-        if None not in found and any(value != "" for value in found):
-            return found
-    return []
+PRESETS = {
+    "openrouter": preset(
+        time="created_at",
+        model=("model_permaslug", "model"),
+        input="tokens_prompt",
+        cached="tokens_cached",
+        output="tokens_completion",
+        cost="cost_total",
+        request_id="generation_id",
+    ),
+    "openrouter-activity": preset(
+        time="date",
+        model=("model_permaslug", "model"),
+        requests="requests",
+        input="prompt_tokens",
+        output="completion_tokens",
+        cost="usage",
+        aggregated=True,
+    ),
+    "litellm": preset(
+        time="startTime",
+        model=("model_group", "model"),
+        input="prompt_tokens",
+        cached="metadata.usage_object.prompt_tokens_details.cached_tokens",
+        output="completion_tokens",
+        cost="spend",
+        request_id="request_id",
+    ),
+    "openai": preset(
+        time="start_time",
+        until="end_time",
+        model="model",
+        requests="num_model_requests",
+        input="input_tokens",
+        cached="input_cached_tokens",
+        output="output_tokens",
+        aggregated=True,
+    ),
+    "one-api": preset(
+        time="created_at",
+        model="model_name",
+        input="prompt_tokens",
+        cached="other.cache_tokens",
+        output="completion_tokens",
+        cost="quota",
+        request_id="request_id",
+        usd_per_unit=0.000002,
+        only={"type": 2},
+    ),
+    "generic": preset(
+        time=("time", "timestamp", "created_at", "created", "date", "datetime", "start_time"),
+        model=("model", "model_name", "model_id"),
+        requests=("requests", "num_requests", "request_count"),
+        input=("input_tokens", "prompt_tokens", "tokens_prompt", "tokens_in", "input"),
+        cached=("cached_tokens", "cached_input_tokens", "tokens_cached", "cache_read_tokens"),
+        output=("output_tokens", "completion_tokens", "tokens_completion", "tokens_out", "output"),
+        cost=("cost_usd", "cost", "total_cost", "spend", "amount_usd", "amount", "price", "usd"),
+        request_id=("request_id", "generation_id", "id"),
+    ),
+}
 
 
-def is_there(rows: Sequence[Mapping[str, Any]], names: Sequence[str], header: set[str]) -> bool:
-    """Whether one of these columns exists, as a whole or as a path."""
-    for name in names:
-        parts = parts_of(name)
-        if all(
-            part in header
-            or any(pick(row, part) is not None for row in rows if part.split(".")[0] in row)
-            for part in parts
-        ):
-            return True
-    return False
-
-
-def read_columns(path: Path) -> Columns:
-    """A mapping that its user wrote.
+def columns_of(named: str) -> Columns:
+    """A preset by its name, or a mapping that its user wrote.
 
     Raises:
-        UserError: it cannot be read, or says something unknown.
+        UserError: it is neither, cannot be read, or says something unknown.
     """
+    path = Path(named)
+    if named in PRESETS:
+        return PRESETS[named]
+    if not path.is_file():
+        known = ", ".join(PRESETS)
+        raise UserError(f"--columns {named}: neither a file nor a preset; presets: {known}")
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not YAML: {error}") from None
-    if not isinstance(tree, dict):
-        raise UserError(f"{path}: expected columns by what they hold, such as `time: created_at`")
-    return check(Columns, tree, str(path))
+        return check(Columns, yaml.safe_load(path.read_text(encoding="utf-8")), named)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{path}: cannot be read as YAML: {error}") from None
+
+
+def decide(path: Path, header: Sequence[str], given: Columns | None) -> tuple[Columns, str]:
+    """The columns of this bill, and the preset that they are of.
+
+    Raises:
+        UserError: nobody knows them, or they are not those that were named.
+    """
+    there = ", ".join(header[:MOST_NAMES]) or "none"
+    if given is not None:
+        name = next((name for name, columns in PRESETS.items() if columns == given), "")
+        gaps = given.lacking(header, name)
+        if gaps:
+            raise UserError(f"{path}: has no column {'; '.join(gaps)}. It has: {there}")
+        return given, name
+    for name, columns in PRESETS.items():
+        if not columns.lacking(header, name):
+            return columns, name
+    raise UserError(
+        f"{path}: its columns are not known: {there}. Known exports: {', '.join(PRESETS)}. "
+        f"Otherwise {HOW}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,10 +67,10 @@ def show(found: Reconciliation, kind: str, by: str) -> None:
     from pipeline.tables import Format, render
 
     if kind == "json":
-        typer.echo(json.dumps(found.tree, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(tree(found), indent=2, ensure_ascii=False))
         return
     if kind == "csv":
-        records = found.by_attempt if by == "attempt" else found.by_ledger
+        records = [a.record for a in found.accounts] if by == "attempt" else found.by_ledger
         sys.stdout.write(render(records, Format.CSV).decode())
         say(found, err=True)
         return
@@ -83,14 +84,50 @@ def show(found: Reconciliation, kind: str, by: str) -> None:
     say(found, err=False)
 
 
+def tree(found: Reconciliation) -> dict[str, Any]:
+    """The whole, for a machine."""
+    bill, window = found.bill, found.window
+    return {
+        "run": found.run,
+        "agent": found.agent,
+        "endpoint": list(found.where),
+        "window": {"begun": window.begun.isoformat(), "ended": window.ended.isoformat()},
+        "bill": {
+            "file": str(bill.path),
+            "columns": bill.preset or "by a mapping",
+            "lines": len(bill.entries),
+            "left_out": bill.left_out,
+            "aggregated": bill.aggregated,
+        },
+        "settled": found.settled,
+        "summary": summary(found),
+        "findings": [asdict(f) | {"standing": f.kind.standing} for f in found.findings],
+        "ledgers": found.by_ledger,
+        "attempts": [account.record for account in found.accounts],
+    }
+
+
+def summary(found: Reconciliation) -> str:
+    """What is on the bill against what is on the tapes, in a sentence."""
+    total, lines, ours = found.total, len(found.bill.entries), len(found.found.ours)
+    answered, discarded = total.answered.requests or 0, total.discarded.requests or 0
+    asked = answered + discarded + total.failed
+    return (
+        f"{lines:,} {'line' if lines == 1 else 'lines'} on the bill, {lines - ours:,} not of this "
+        f"run; billed for it: {total.billed.words or 'nothing'}; asked by it: {asked:,} "
+        f"{'request' if asked == 1 else 'requests'}, {answered:,} answered, {discarded:,} "
+        f"discarded, {total.failed:,} failed"
+    )
+
+
 def heading(found: Reconciliation) -> str:
     bill = found.bill
     lines = f"{len(bill.entries):,} lines" if len(bill.entries) != 1 else "1 line"
     by = f", columns as {bill.preset}" if bill.preset else ", columns by a mapping"
-    where = ", ".join(found.where) or "an unknown place"
+    gone = f", {bill.left_out:,} without a time left out" if bill.left_out else ""
     return (
-        f"{found.run}: agent {found.agent}, {where}, {found.window.words}\n"
-        f"{bill.path}: {lines}{by if bill.entries else ''}"
+        f"{found.run}: agent {found.agent}, {', '.join(found.where)}, {found.window.words}\n"
+        f"{bill.path}: {lines}{by if bill.entries else ''}{gone}"
     )
 
 
@@ -130,10 +167,10 @@ def say(found: Reconciliation, *, err: bool) -> None:
     """Every finding in a line, the loudest first, and what it all comes to."""
     from pipeline.reconcile import Standing
 
-    typer.echo(found.summary, err=err)
+    typer.echo(summary(found), err=err)
     for finding in found.findings:
-        loud = finding.standing in (Standing.ALARM, Standing.UNEXPLAINED)
-        word = finding.standing.value.upper() if loud else finding.standing.value
+        loud = finding.kind.standing in (Standing.ALARM, Standing.UNEXPLAINED)
+        word = finding.kind.standing.value.upper() if loud else finding.kind.standing.value
         typer.echo(f"{word}: {finding.text}", err=err)
     typer.echo(verdict(found), err=err)
 

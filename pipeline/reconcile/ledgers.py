@@ -1,232 +1,227 @@
-"""Three ledgers side by side: the agent's, the gateway's, the bill's; and what parts them."""
+"""What the gateway saw and what the agent says: every request of a run, try by try."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from datetime import timedelta
-from typing import Any, TypeAlias
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
-from pipeline.bill import Bill
+from pipeline.agents import miniswe, sweagent
 from pipeline.domain import Attempt, Usage
+from pipeline.gateway.replies import count, usage_of
+from pipeline.gateway.tapes import Tape, find_tape, read_tape
 from pipeline.outcomes import UserError
-from pipeline.reconcile.agents import of_agent, of_tapes
-from pipeline.reconcile.comparing import compare_lines, compare_sums
-from pipeline.reconcile.figures import Figures, many, of_entries, of_usage
-from pipeline.reconcile.findings import Finding, Kind, Standing
-from pipeline.reconcile.matching import Matcher
-from pipeline.reconcile.requests import NOBODY, Fate, Request, Try, tries_of, usage_of
-from pipeline.reconcile.spoken import SPEAKING
-from pipeline.reconcile.window import Window, clock
-from pipeline.results import load
+from pipeline.results import Results
 from pipeline.rundir import RunDir
 
-SLACK_SECONDS = 60.0
-ORDER = (Standing.ALARM, Standing.UNEXPLAINED, Standing.EXPLAINED, Standing.NOTE)
-Record: TypeAlias = dict[str, Any]
+NOBODY = Attempt("", 0)
+"""Of a tape that cannot be read."""
+STILL = timedelta(minutes=30)
+"""A run that asks nothing for so long stands still."""
+
+
+class Fate(StrEnum):
+    """What became of a request."""
+
+    ANSWERED = "answered"
+    DISCARDED = "discarded"
+    """The server counted its tokens; the agent never saw an answer."""
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """One attempt, or all of them, in the three ledgers."""
+class Request:
+    """One request to the endpoint."""
 
-    attempt: Attempt | None
-    """None: the total."""
-    tries: int
-    said: Figures
-    answered: Figures
-    discarded: Figures
-    failed: int
-    resent: int
-    """Requests that had been sent before."""
-    billed: Figures
+    attempt: Attempt
+    again: int
+    """How often it had been sent before."""
+    begun: datetime
+    ended: datetime
+    fate: Fate
+    status: int
+    usage: Usage | None
+    """None: the server counted no tokens, or did not say."""
+    names: frozenset[str]
+    """Of the model: as asked, and as the server calls it."""
+    id: str = ""
+    """The server's, of its answer."""
+    expected_input: int | None = None
+    """Of a request without usage: what the server counted when it was sent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciliation:
-    """Everything that `passone reconcile` says."""
+class Try:
+    """One try of an attempt: its tape, and what its agent says."""
 
-    run: str
-    agent: str
-    where: Sequence[str]
-    window: Window
-    bill: Bill
-    accounts: Sequence[Account]
-    total: Account
-    lines_matched: int
-    """Of the bill, that are this run's."""
-    unmatched: Figures
-    """Lines of the run's model, inside its window, that are no request of it."""
-    elsewhere: Figures
-    """Lines of other models or other times."""
-    findings: Sequence[Finding]
+    attempt: Attempt
+    number: int
+    requests: Sequence[Request] = ()
+    said: Usage | None = None
+    where: str = ""
+    damage: str = ""
+    """Why requests of it are missing, or may be."""
+    cut: bool = False
+    """Its process was killed: one more request may have been under way."""
 
     @property
-    def settled(self) -> bool:
-        return all(finding.settled for finding in self.findings)
+    def answered(self) -> list[Request]:
+        return [request for request in self.requests if request.fate is Fate.ANSWERED]
+
+
+def total(requests: Iterable[Request]) -> Usage:
+    """What the server counted; a request of which it did not say is one of unknown cost."""
+    unsaid = Usage(requests=1, cost_usd=None)
+    return sum((request.usage or unsaid for request in requests), Usage())
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When a run asked: from first to last, without the hours in which it stood still."""
+
+    begun: datetime
+    ended: datetime
+    spans: Sequence[tuple[datetime, datetime]]
+
+    @classmethod
+    def of(cls, requests: Iterable[Request]) -> Window:
+        spans: list[tuple[datetime, datetime]] = []
+        for request in sorted(requests, key=lambda request: request.begun):
+            if spans and request.begun - spans[-1][1] <= STILL:
+                spans[-1] = (spans[-1][0], max(spans[-1][1], request.ended))
+            else:
+                spans.append((request.begun, request.ended))
+        return cls(spans[0][0], spans[-1][1], spans)
+
+    def holds(self, time: datetime, tolerance: timedelta) -> bool:
+        return any(low - tolerance <= time <= high + tolerance for low, high in self.spans)
 
     @property
-    def summary(self) -> str:
-        """What is on the bill against what is on the tapes, in a sentence."""
-        total = self.total
-        asked = (total.answered.requests or 0) + (total.discarded.requests or 0) + total.failed
-        ours = total.billed.words or "nothing"
-        others = len(self.bill.entries) - self.lines_matched
-        listed = f"{many(len(self.bill.entries), 'line')} on the bill, {others:,} not of this run"
-        return (
-            f"{listed}; billed for it: {ours}; asked by it: {many(asked, 'request')}, "
-            f"{total.answered.requests or 0:,} answered, {total.discarded.requests or 0:,} "
-            f"discarded, {total.failed:,} failed"
-        )
-
-    @property
-    def by_attempt(self) -> list[Record]:
-        """One record an attempt, flat."""
-        return [flat(account) for account in self.accounts]
-
-    @property
-    def by_ledger(self) -> list[Record]:
-        """The totals, one record a ledger."""
-        total = self.total
-        rows = (
-            ("agent says", total.said),
-            ("gateway: answered", total.answered),
-            ("gateway: discarded", total.discarded),
-            ("gateway: failed", Figures(requests=total.failed)),
-            ("bill: this run", total.billed),
-            ("bill: unmatched", self.unmatched),
-            ("bill: others", self.elsewhere),
-            ("bill − gateway", total.billed - total.answered - total.discarded),
-        )
-        return [{"ledger": name} | asdict(figures) for name, figures in rows]
-
-    @property
-    def tree(self) -> Record:
-        """The whole, for a machine."""
-        return {
-            "run": self.run,
-            "agent": self.agent,
-            "endpoint": list(self.where),
-            "window": {
-                "begun": self.window.begun.isoformat(),
-                "ended": self.window.ended.isoformat(),
-            },
-            "bill": {
-                "file": str(self.bill.path),
-                "columns": self.bill.preset or "by a mapping",
-                "lines": len(self.bill.entries),
-                "left_out": self.bill.left_out,
-                "aggregated": self.bill.aggregated,
-                "first": clock(self.bill.entries[0].time) if self.bill.entries else None,
-                "last": clock(self.bill.entries[-1].until) if self.bill.entries else None,
-            },
-            "settled": self.settled,
-            "summary": self.summary,
-            "findings": [
-                {
-                    "kind": finding.kind,
-                    "standing": finding.standing,
-                    "text": finding.text,
-                    "figures": asdict(finding.figures) if finding.figures else None,
-                    "lines": list(finding.lines),
-                }
-                for finding in self.findings
-            ],
-            "ledgers": self.by_ledger,
-            "attempts": self.by_attempt,
-        }
+    def words(self) -> str:
+        return f"{clock(self.begun)} to {clock(self.ended)} UTC"
 
 
-def flat(account: Account) -> Record:
-    attempt = account.attempt
-    record: Record = {
-        "instance": attempt.instance_id if attempt else "total",
-        "attempt": attempt.number if attempt else None,
-        "tries": account.tries,
-    }
-    for name, figures in (("agent", account.said), ("gateway", account.answered)):
-        record |= {f"{name}_{key}": value for key, value in asdict(figures).items()}
-    record |= {"resent_requests": account.resent, "failed_requests": account.failed}
-    for name, figures in (("discarded", account.discarded), ("bill", account.billed)):
-        record |= {f"{name}_{key}": value for key, value in asdict(figures).items()}
-    return record
+def clock(time: datetime) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S")
 
 
-def account_of(
-    attempt: Attempt | None, tries: Sequence[Try], billed: Figures, *, speaks: bool
-) -> Account:
-    requests = [request for item in tries for request in item.requests]
+def of_mini(tree: Mapping[str, Any]) -> Usage:
+    """Its messages hold the server's own words, those of unreadable replies included."""
+    extras = [message.get("extra") or {} for message in tree.get("messages") or ()]
+    # It writes zero for a price that it does not know.
+    said = (
+        replace(usage_of(extra["response"]), cost_usd=extra.get("cost") or None)
+        for extra in extras
+        if isinstance(extra.get("response"), dict)
+    )
+    return sum(said, Usage())
 
-    def fated(fate: Fate) -> list[Request]:
-        return [request for request in requests if request.fate is fate]
 
-    said = [item.said for item in tries if item.said is not None]
-    return Account(
-        attempt=attempt,
-        tries=len(tries),
-        said=of_usage(sum(said, Usage())) if speaks and said else Figures(),
-        answered=of_usage(usage_of(fated(Fate.ANSWERED))),
-        discarded=of_usage(usage_of(fated(Fate.DISCARDED))),
-        failed=len(fated(Fate.FAILED)),
-        resent=sum(request.again > 0 for request in requests),
-        billed=billed,
+def of_sweagent(tree: Mapping[str, Any]) -> Usage:
+    stats = (tree.get("info") or {}).get("model_stats") or {}
+    calls = count(stats, "api_calls")
+    return Usage(
+        requests=calls,
+        input_tokens=count(stats, "tokens_sent"),
+        output_tokens=count(stats, "tokens_received"),
+        cost_usd=(stats.get("instance_cost") or None) if calls else 0.0,
     )
 
 
-def reconcile(run: RunDir, bill: Bill, *, slack_seconds: float = SLACK_SECONDS) -> Reconciliation:
-    """Hold a bill against a run.
+SPEAKING: dict[str, tuple[str, Callable[[Mapping[str, Any]], Usage]]] = {
+    "miniswe": (miniswe.TRAJECTORY, of_mini),
+    "sweagent": (sweagent.TRAJECTORY, of_sweagent),
+}
+"""Agents that leave a count, the file that holds it, and how to read it."""
+LOCAL = ("sweagent",)
+"""Agents that count tokens by a tokenizer of their own, not by the server's word."""
 
-    Raises:
-        UserError: there is no such run, or nothing was asked in it.
-    """
-    results = load(run)
-    agent = str(results.plan["agent"])
-    tries = tries_of(run, results)
-    requests = [request for item in tries for request in item.requests]
-    if not requests:
-        raise UserError(
-            f"{run.root}: no tape of this run holds a request (its agent is {agent!r}); there is "
-            "nothing to hold a bill against"
-        )
-    window = Window.of(requests)
-    matcher = Matcher(bill=bill, tries=tries, slack=timedelta(seconds=slack_seconds))
-    compared = (
-        compare_sums(matcher, requests, window)
-        if bill.aggregated
-        else compare_lines(matcher, window)
-    )
-    findings = [*compared.findings, *of_tapes(tries), *of_agent(agent, tries)]
-    if bill.left_out:
-        text = f"{bill.left_out} lines of the bill without a time are left out: sums, or notes"
-        findings.append(Finding(kind=Kind.LEFT_OUT, text=text))
-    speaks = agent in SPEAKING
-    by_attempt: dict[Attempt, list[Try]] = {
-        Attempt(row.instance_id, row.attempt): [] for row in results.rows
-    }
-    for item in tries:
-        if item.attempt != NOBODY:
-            by_attempt.setdefault(item.attempt, []).append(item)
-    lines = compared.by_attempt
-    accounts = [
-        account_of(
-            attempt,
-            group,
-            Figures() if lines is None else of_entries(lines.get(attempt, [])),
-            speaks=speaks,
-        )
-        for attempt, group in by_attempt.items()
+
+def spoken(agent: str, directory: Path) -> Usage | None:
+    """What this try's agent says; None: it left nothing that says it."""
+    if agent not in SPEAKING:
+        return None
+    name, read = SPEAKING[agent]
+    try:
+        return read(json.loads((directory / name).read_bytes()))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def requests_of(tape: Tape) -> Iterator[Request]:
+    """Every exchange on a tape, with its usage as one request, however it ended."""
+    used = [
+        (e, replace(e.usage, requests=1, failed=0) if e.usage and e.usage.tokens else None)
+        for e in tape.exchanges
     ]
-    billed = of_entries(compared.ours, aggregated=bill.aggregated)
-    return Reconciliation(
-        run=results.name,
-        agent=agent,
-        where=sorted({item.where for item in tries if item.where}),
-        window=window,
-        bill=bill,
-        accounts=accounts,
-        total=account_of(None, tries, billed, speaks=speaks),
-        lines_matched=len(compared.ours),
-        unmatched=of_entries(compared.unmatched, aggregated=bill.aggregated),
-        elsewhere=of_entries(compared.others, aggregated=bill.aggregated),
-        findings=sorted(findings, key=lambda finding: ORDER.index(finding.standing)),
+    counted = {item.ordinal: usage.input_tokens for item, usage in used if usage}
+    for item, usage in used:
+        begun = datetime.fromisoformat(item.asked)
+        answer = item.answer if isinstance(item.answer, dict) else {}
+        names = (tape.header.model, item.request.get("model"), answer.get("model"))
+        good = item.ending is None and item.status < 400 and not item.discarded
+        yield Request(
+            attempt=tape.attempt,
+            again=item.again,
+            begun=begun,
+            ended=begun + timedelta(seconds=item.seconds),
+            fate=Fate.ANSWERED if good else Fate.DISCARDED if usage else Fate.FAILED,
+            status=item.status,
+            usage=usage,
+            names=frozenset(name for name in names if isinstance(name, str) and name),
+            id=str(answer.get("id") or ""),
+            expected_input=None if usage else counted.get(item.ordinal),
+        )
+
+
+def try_of(path: Path, attempt: Attempt, number: int, said: Usage | None = None) -> Try:
+    """A try by its tape, however much of it can be read; its header knows best whose it is."""
+    try:
+        tape = read_tape(path)
+    except UserError as error:
+        return Try(attempt=attempt, number=number, said=said, damage=str(error))
+    packed = path.suffix != ".jsonl"
+    return Try(
+        attempt=tape.attempt,
+        number=tape.header.try_number,
+        requests=[*requests_of(tape)],
+        said=said,
+        where=tape.header.where,
+        damage=f"{path}: is {tape.broken}" if tape.broken and packed else "",
+        cut=not packed,
     )
+
+
+def cut_off(run: RunDir) -> Iterator[Try]:
+    """Tries that were killed before they came to a row: billed all the same."""
+    paths = {path for path in run.cut_off.glob("*.jsonl*") if path.suffix in (".jsonl", ".zst")}
+    for path in sorted(paths):
+        # Killed between packing it and removing it: read once.
+        if path.with_name(f"{path.name}.zst") not in paths:
+            # Packed and whole: the request that was under way may be missing all the same.
+            yield replace(try_of(path, NOBODY, 0), cut=True)
+
+
+def tries_of(run: RunDir, results: Results) -> list[Try]:
+    """Every try that left something, in the order of the plan; cut-off ones last."""
+    agent = str(results.plan["agent"])
+    tries: list[Try] = []
+    for row in results.rows:
+        attempt = Attempt(row.instance_id, row.attempt)
+        rows = {item.try_number: item.value for item in results.book.entry(attempt).rollouts}
+        there = {path.name.removeprefix("try-") for path in run.tries(attempt).glob("try-*")}
+        for number in sorted(rows.keys() | {int(name) for name in there if name.isdigit()}):
+            directory = run.attempt(attempt, number)
+            said, path = spoken(agent, directory), find_tape(directory)
+            if path is not None:
+                tries.append(try_of(path, attempt, number, said))
+                continue
+            usage = getattr(rows.get(number), "usage", Usage())
+            lost = usage.requests + usage.failed
+            damage = f"{directory}: no tape of {lost:,} requests" if lost else ""
+            tries.append(Try(attempt=attempt, number=number, said=said, damage=damage))
+    return [*tries, *cut_off(run)]

@@ -1,99 +1,127 @@
 """Find the line of the bill that belongs to each request.
 
-A bill knows no attempts. Lines and requests of one model meet by, in this order:
-the server's id; equal tokens; equal tokens where the bill leaves cached ones out;
-equal input, of a failed request whose repetition the server counted; equal tokens
-of a request that is paired already (billed twice); similar input; and last the time
-alone, of a failed request, or of one that was under way when its try was killed.
-Each of these but the first asks that the line's time lies between the moment when
-the request was sent and the moment when it was over, give or take the slack and what
-the bill's times are rounded to. Within one step the number of pairs is the largest
-possible: each line, in order of time, takes of the requests that are open the one
-that closes first. Among equals, then, it may take a neighbour's line: sums of a run
-are exact, those of an attempt as exact as times and tokens tell requests apart.
+A bill knows no attempts. Lines and requests meet by, in this order: the server's id;
+equal tokens, of the run's model and then of any other name; equal tokens without the
+cached ones; equal input, of a failed request whose repetition the server counted; equal
+tokens of a request that has a line already (billed twice); and last the time alone. All
+but the first ask that the line's time lies between sending and end of the request, give
+or take the slack and what the bill's times are rounded to. Of several requests with equal
+tokens at one time any may get the line: sums of a run are exact, an attempt's nearly so.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+import heapq
+import re
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
-from functools import cached_property
-from typing import TypeAlias
+from datetime import datetime, timedelta
+from typing import TypeAlias, TypeVar
 
 from pipeline.bill import Bill, Entry
-from pipeline.bill.entries import HOUR
-from pipeline.reconcile.pairing import (
-    SIMILAR,
-    How,
-    Pair,
-    entry_tokens,
-    factor,
-    is_free,
-    plain,
-    sweep,
-    usual_factor,
-    without,
-)
-from pipeline.reconcile.requests import UNBILLED, Fate, Request, Try
+from pipeline.reconcile.findings import Kind
+from pipeline.reconcile.ledgers import Fate, Request, Try, Window, total
 
-UNDER_WAY_SECONDS = 3600.0
+T = TypeVar("T")
+Met: TypeAlias = list[tuple[Request, Entry]]
+VARIANT = re.compile(r":(free|nitro|floor|online|extended|exacto|beta)$")
+SNAPSHOT = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
+SIMILAR = 1.5
+"""Two tokenizers differ by less than this factor."""
+FATED = {
+    (Kind.AGREED, Fate.DISCARDED): Kind.DISCARDED_AND_BILLED,
+    (Kind.DISCARDED_AND_BILLED, Fate.ANSWERED): Kind.NO_USAGE,
+}
+UNBILLED = range(400, 500)
+"""Refused before the model was asked; nobody bills these."""
+UNDER_WAY = timedelta(hours=1)
 """No request takes longer."""
 
-RequestKey: TypeAlias = Callable[[Request], Hashable]
-EntryKey: TypeAlias = Callable[[Entry], Hashable]
+
+def plain(model: str) -> str:
+    """A model's name without provider, variant and date."""
+    name = VARIANT.sub("", model.strip().lower().rsplit("/", 1)[-1])
+    return SNAPSHOT.sub("", name)
 
 
-@dataclass(slots=True)
+def without(items: Sequence[T], gone: Iterable[object]) -> list[T]:
+    identities = {id(item) for item in gone}
+    return [item for item in items if id(item) not in identities]
+
+
+def tokens_of(request: Request) -> Hashable:
+    return request.usage and (request.usage.input_tokens, request.usage.output_tokens)
+
+
+def uncached_of(request: Request) -> Hashable:
+    usage = request.usage
+    return usage and (usage.input_tokens - usage.cached_tokens, usage.output_tokens)
+
+
+def entry_tokens(entry: Entry) -> Hashable:
+    return entry.input_tokens, entry.output_tokens
+
+
+def sweep(requests: Iterable[Request], entries: Iterable[Entry], tolerance: timedelta) -> Met:
+    """As many pairs within time as there can be: each line takes what closes first."""
+    waiting = sorted(requests, key=lambda request: request.begun)
+    open_now: list[tuple[datetime, int]] = []
+    met: Met = []
+    following = 0
+    for entry in sorted(entries, key=lambda entry: entry.time):
+        while following < len(waiting) and waiting[following].begun - tolerance <= entry.time:
+            heapq.heappush(open_now, (waiting[following].ended, following))
+            following += 1
+        while open_now and open_now[0][0] + tolerance < entry.time:
+            heapq.heappop(open_now)
+        if open_now:
+            met.append((waiting[heapq.heappop(open_now)[1]], entry))
+    return met
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A line that is the run's, and what that says."""
+
+    kind: Kind
+    request: Request
+    """Of a line that was under way when its try was killed: the one before it."""
+    entry: Entry
+
+
+@dataclass(slots=True, kw_only=True)
 class Matching:
     """Who met whom, and who is left."""
 
+    tolerance: timedelta
+    names: set[str]
+    """Of the run's model."""
     requests: list[Request]
     """Still without a line."""
     entries: list[Entry]
-    """Still without a request, of the run's model."""
+    """Still without a request, of the run's model and time."""
     strangers: list[Entry] = field(default_factory=list)
     """Of other models."""
+    outside: list[Entry] = field(default_factory=list)
+    """Of other times."""
     free: list[Entry] = field(default_factory=list)
-    """At no charge, and no request's."""
+    """At no charge: some gateways list what failed."""
+    sums: list[Entry] = field(default_factory=list)
+    """That count requests of the run, though nobody can say which."""
     pairs: list[Pair] = field(default_factory=list)
-    twice: list[tuple[Request, Entry]] = field(default_factory=list)
-    """Lines that repeat the one of a request."""
-    cut: list[tuple[Try, Entry]] = field(default_factory=list)
-    """Lines of requests that a cut tape lost."""
-    aliases: set[str] = field(default_factory=set)
-    """Names that the bill has for the run's model, and nobody else."""
-
-    def settle(self, met: Iterable[tuple[Request, Entry]], how: How) -> None:
-        pairs = [Pair(request, entry, how) for request, entry in met]
-        self.pairs += pairs
-        self.requests = without(self.requests, [pair.request for pair in pairs])
-        self.entries = without(self.entries, [pair.entry for pair in pairs])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Matcher:
-    """One bill against one run."""
-
-    bill: Bill
-    tries: Sequence[Try]
-    slack: timedelta
 
     @property
-    def tolerance(self) -> timedelta:
-        return self.slack + timedelta(seconds=self.bill.resolution_seconds)
+    def ours(self) -> list[Entry]:
+        return [*self.sums, *(pair.entry for pair in self.pairs)]
 
     def keyed(
         self,
         requests: Iterable[Request],
         entries: Iterable[Entry],
-        *,
-        of_request: RequestKey,
-        of_entry: EntryKey,
-    ) -> list[tuple[Request, Entry]]:
+        of_request: Callable[[Request], Hashable] = tokens_of,
+        of_entry: Callable[[Entry], Hashable] = entry_tokens,
+    ) -> Met:
         """Pairs within time and of equal keys; None is nobody's key."""
         groups: defaultdict[Hashable, tuple[list[Request], list[Entry]]]
         groups = defaultdict(lambda: ([], []))
@@ -104,150 +132,82 @@ class Matcher:
         groups.pop(None, None)
         return [pair for group in groups.values() for pair in sweep(*group, self.tolerance)]
 
-    def tokens(self, request: Request, *, cached: bool = True) -> Hashable:
-        """As far as the bill counts them; None where there is nothing to compare."""
-        usage = request.usage
-        if usage is None or not (self.counts_input or self.counts_output):
-            return None
-        given = usage.input_tokens - (0 if cached else usage.cached_tokens)
-        return (
-            given if self.counts_input else None,
-            usage.output_tokens if self.counts_output else None,
+    def settle(self, kind: Kind, met: Met) -> None:
+        self.pairs += [Pair(FATED.get((kind, r.fate), kind), r, entry) for r, entry in met]
+        self.requests = without(self.requests, [request for request, _ in met])
+        self.entries = without(self.entries, [entry for _, entry in met])
+
+    def by_id(self) -> None:
+        owners = {request.id: request for request in self.requests if request.id}
+        lines = [entry for entry in self.entries if entry.request_id in owners]
+        first = {entry.request_id: entry for entry in reversed(lines)}
+        met = [(owners[name], entry) for name, entry in first.items()]
+        for kind, tokens in ((Kind.AGREED, tokens_of), (Kind.UNCACHED_INPUT, uncached_of)):
+            same = [pair for pair in met if tokens(pair[0]) in (None, entry_tokens(pair[1]))]
+            self.settle(kind, same)
+            met = without(met, same)
+        self.settle(Kind.OTHER_TOKENS, met)
+        again = without(lines, first.values())
+        self.settle(Kind.BILLED_TWICE, [(owners[entry.request_id], entry) for entry in again])
+
+    def part(self) -> None:
+        """Set lines of other models apart."""
+        names = self.names | {plain(pair.entry.model) for pair in self.pairs}
+        self.strangers = [e for e in self.entries if e.model and plain(e.model) not in names]
+        self.entries = without(self.entries, self.strangers)
+
+    def by_tokens(self) -> None:
+        self.settle(Kind.AGREED, self.keyed(self.requests, self.entries))
+        met = self.keyed(self.requests, self.strangers)
+        self.settle(Kind.AGREED, met)
+        self.strangers = without(self.strangers, [entry for _, entry in met])
+        self.settle(Kind.UNCACHED_INPUT, self.keyed(self.requests, self.entries, uncached_of))
+        met = self.keyed(
+            self.requests, self.entries, lambda r: r.expected_input, lambda e: e.input_tokens
         )
+        self.settle(Kind.RETRIED_AND_BILLED, met)
+        met = self.keyed([pair.request for pair in self.pairs], self.entries)
+        self.settle(Kind.BILLED_TWICE, met)
 
-    @cached_property
-    def counts_input(self) -> bool:
-        return any(entry.input_tokens is not None for entry in self.bill.entries)
+    def by_time(self, tries: Iterable[Try]) -> None:
+        """What another tokenizer may have counted; what was under way; what nobody counted."""
+        met = sweep([r for r in self.requests if r.usage], self.entries, self.tolerance)
+        ours = total(request for request, _ in met).input_tokens
+        theirs = sum(entry.input_tokens or 0 for _, entry in met)
+        if ours < theirs * SIMILAR and theirs < ours * SIMILAR:
+            self.settle(Kind.OTHER_TOKENS, met)
+        for item in tries:
+            if item.cut and item.requests:
+                last = max(item.requests, key=lambda request: request.ended)
+                low, high = last.ended - self.tolerance, last.ended + UNDER_WAY + self.tolerance
+                lost = [entry for entry in self.entries if low <= entry.time <= high][:1]
+                self.pairs += [Pair(Kind.CUT_TAPE, last, entry) for entry in lost]
+                self.entries = without(self.entries, lost)
+        mute = [r for r in self.requests if r.usage is None and r.status not in UNBILLED]
+        self.settle(Kind.DISCARDED_AND_BILLED, sweep(mute, self.entries, self.tolerance))
 
-    @cached_property
-    def counts_output(self) -> bool:
-        return any(entry.output_tokens is not None for entry in self.bill.entries)
 
-    def match(self) -> Matching:
-        """All steps, in order."""
-        requests = [request for item in self.tries for request in item.requests]
-        found = Matching(requests=requests, entries=list(self.bill.entries))
-        self.by_id(found)
-        self.part_strangers(found)
-        self.at_no_charge(found)
-        self.by_tokens(found)
-        self.resent(found)
-        self.repeated(found)
-        self.alike(found)
-        self.under_way(found)
-        self.silent(found)
+def match(bill: Bill, tries: Sequence[Try], window: Window, slack: timedelta) -> Matching:
+    """All steps, in order; of sums, none but the model and the time."""
+    requests = [request for item in tries for request in item.requests]
+    free = [e for e in bill.entries if not (e.input_tokens or e.output_tokens or e.cost_usd)]
+    found = Matching(
+        tolerance=slack + timedelta(seconds=bill.resolution_seconds),
+        names={plain(name) for request in requests for name in request.names},
+        requests=requests,
+        entries=without(bill.entries, free),
+        free=free,
+    )
+    if bill.aggregated:
+        found.part()
+        begun, ended = window.begun - slack, window.ended + slack
+        found.sums = [e for e in found.entries if e.until > begun and e.time <= ended]
+        found.outside, found.entries = without(found.entries, found.sums), []
         return found
-
-    def by_id(self, found: Matching) -> None:
-        lines = {entry.request_id: entry for entry in reversed(found.entries) if entry.request_id}
-        met = [
-            (request, lines.pop(request.id))
-            for request in found.requests
-            if request.id and request.id in lines
-        ]
-        found.settle(met, How.ID)
-        owners = {pair.entry.request_id: pair.request for pair in found.pairs}
-        self.repeat(
-            found,
-            [(owners[e.request_id], e) for e in found.entries if e.request_id in owners],
-        )
-
-    def repeat(self, found: Matching, met: Sequence[tuple[Request, Entry]]) -> None:
-        found.twice += met
-        found.entries = without(found.entries, [entry for _, entry in met])
-
-    def part_strangers(self, found: Matching) -> None:
-        """Set lines of other models apart, unless they are the run's by another name."""
-        every = [request for item in self.tries for request in item.requests]
-        asked = {plain(name) for request in every for name in request.names}
-        named = {pair.entry.model for pair in found.pairs}
-        ours = asked | {plain(name) for name in named}
-        apart = [e for e in found.entries if e.model and plain(e.model) not in ours]
-        met = self.keyed(found.requests, apart, of_request=self.tokens, of_entry=entry_tokens)
-        hits, lines = Counter(e.model for _, e in met), Counter(e.model for e in apart)
-        named |= {name for name, number in hits.items() if 2 * number >= lines[name]}
-        found.aliases = {name for name in named if name and plain(name) not in asked}
-        found.strangers = [entry for entry in apart if entry.model not in found.aliases]
-        found.entries = without(found.entries, found.strangers)
-
-    def at_no_charge(self, found: Matching) -> None:
-        """Some gateways list what failed."""
-        free = [entry for entry in found.entries if is_free(entry)]
-        failed = [request for request in found.requests if request.fate is Fate.FAILED]
-        found.settle(sweep(failed, free, self.tolerance), How.FREE)
-        found.free = [entry for entry in found.entries if is_free(entry)]
-        found.entries = without(found.entries, found.free)
-
-    def by_tokens(self, found: Matching) -> None:
-        met = self.keyed(
-            found.requests, found.entries, of_request=self.tokens, of_entry=entry_tokens
-        )
-        found.settle(met, How.TOKENS)
-        met = self.keyed(
-            [r for r in found.requests if r.usage and r.usage.cached_tokens],
-            found.entries,
-            of_request=lambda request: self.tokens(request, cached=False),
-            of_entry=entry_tokens,
-        )
-        found.settle(met, How.UNCACHED)
-
-    def resent(self, found: Matching) -> None:
-        met = self.keyed(
-            [request for request in found.requests if request.usage is None],
-            found.entries,
-            of_request=lambda request: request.expected_input,
-            of_entry=lambda entry: entry.input_tokens,
-        )
-        found.settle(met, How.RESENT)
-
-    def repeated(self, found: Matching) -> None:
-        met = self.keyed(
-            [pair.request for pair in found.pairs],
-            found.entries,
-            of_request=self.tokens,
-            of_entry=entry_tokens,
-        )
-        self.repeat(found, met)
-
-    def alike(self, found: Matching) -> None:
-        """Within time, input that another tokenizer may have counted; the likeliest counts."""
-        if not self.counts_input and not self.counts_output:
-            used = [request for request in found.requests if request.fate is not Fate.FAILED]
-            found.settle(sweep(used, found.entries, self.tolerance), How.TIME)
-            return
-        if self.bill.resolution_seconds >= HOUR:
-            return  # anything is within time then
-        lines = sorted(found.entries, key=lambda entry: entry.time)
-        times = [entry.time for entry in lines]
-        usual = usual_factor(found.requests, lines)
-        taken: set[int] = set()
-        met = []
-        for request in sorted(found.requests, key=lambda request: request.begun):
-            first = bisect_left(times, request.begun - self.tolerance)
-            last = bisect_right(times, request.ended + self.tolerance)
-            near = [
-                (abs(math.log(by / usual)), place)
-                for place in range(first, last)
-                if place not in taken
-                and 1 / SIMILAR <= (by := factor(request, lines[place])) <= SIMILAR
-            ]
-            if near:
-                place = min(near)[1]
-                taken.add(place)
-                met.append((request, lines[place]))
-        found.settle(met, How.SIMILAR)
-
-    def under_way(self, found: Matching) -> None:
-        """Lines of what was asked after the last word of a cut tape."""
-        for item in self.tries:
-            if not item.cut or item.ended is None:
-                continue
-            until = item.ended + timedelta(seconds=UNDER_WAY_SECONDS) + self.tolerance
-            lost = [e for e in found.entries if item.ended - self.tolerance <= e.time <= until]
-            lost = lost if item.many_lost else lost[:1]
-            found.cut += [(item, entry) for entry in lost]
-            found.entries = without(found.entries, lost)
-
-    def silent(self, found: Matching) -> None:
-        mute = [r for r in found.requests if r.usage is None and r.status not in UNBILLED]
-        found.settle(sweep(mute, found.entries, self.tolerance), How.SILENT)
+    found.by_id()
+    found.part()
+    found.by_tokens()
+    found.by_time(tries)
+    inside = [e for e in found.entries if window.holds(e.time, found.tolerance)]
+    found.outside, found.entries = without(found.entries, inside), inside
+    return found
