@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -144,17 +143,14 @@ def answering(name: str, when: str, edit: Answer) -> Answering:
     return answer
 
 
-@dataclass(frozen=True)
-class Bench:
-    """One agent, and a place where it works."""
+Roll = Callable[[str, str, Path], Tried]
 
-    roll: Callable[[str, str, Path], Tried]
 
-    def all_cases(self, places: pytest.TempPathFactory) -> dict[tuple[str, str], Tried]:
-        """Two at a time: each takes several seconds."""
-        with ThreadPoolExecutor(2) as pool:
-            made = pool.map(lambda case: self.roll(*case, places.mktemp("try")), CASES)
-            return dict(zip(CASES, made, strict=True))
+def all_cases(roll: Roll, places: pytest.TempPathFactory) -> dict[tuple[str, str], Tried]:
+    """Two at a time: each takes several seconds."""
+    with ThreadPoolExecutor(2) as pool:
+        made = pool.map(lambda case: roll(case[0], case[1], places.mktemp("try")), CASES)
+        return dict(zip(CASES, made, strict=True))
 
 
 def judge(found: Tried, meaning: Stop | Cause, when: str) -> None:
@@ -191,7 +187,7 @@ def miniswe(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], T
             requests=2,
         )
 
-    return Bench(roll).all_cases(tmp_path_factory)
+    return all_cases(roll, tmp_path_factory)
 
 
 @pytest.mark.parametrize(("name", "when"), CASES)
@@ -244,7 +240,7 @@ def sweagent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[st
         finally:
             sandboxes.reap()
 
-    yield Bench(roll).all_cases(tmp_path_factory)
+    yield all_cases(roll, tmp_path_factory)
     client.close()
 
 
