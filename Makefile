@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check install dev clean
+.PHONY: demo test check bench bench-gateway install dev clean
 
 demo: $(VENV)/.installed  ## five embedded instances, end to end: no key, no registry, Docker optional
 	$(BIN)/passone demo
@@ -16,6 +16,12 @@ check: $(VENV)/.dev  ## lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: bench-gateway  ## every performance comparison: prints ratios, asserts none
+
+bench-gateway: $(VENV)/.dev  ## what the gateway adds (PASSONE_BENCH_LITELLM=…: beside LiteLLM's proxy), and what it forgives
+	$(BIN)/python -m tests.benchmarks.gateway_overhead
+	$(BIN)/python -m tests.benchmarks.gateway_faults
 
 install: $(VENV)/.installed
 dev: $(VENV)/.dev

@@ -72,7 +72,8 @@ class Gateway:
         app = Starlette(routes=routes, lifespan=self._lifespan)
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on")
         self._server = uvicorn.Server(config)
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # asyncio sets TCP_NODELAY only where a socket says that it is TCP.
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="gateway", daemon=True
         )
