@@ -96,6 +96,10 @@ class Endpoint(Protocol):
         """Where a replayed conversation first differed from its tape."""
         ...
 
+    def close(self) -> None:
+        """Nobody waits for an answer any more. May be called again."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:

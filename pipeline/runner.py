@@ -76,6 +76,9 @@ class Runner:
                     )
                 )
             finally:
+                waited_seconds = lane.waited_seconds
+                # An answer that is still on its way is booked, or given up, before we count.
+                lane.close()
                 spent.append(lane.usage)
             if site is not None and departure.worked_until is not None:
                 # Later deaths are its own clean-up. An agent may go on talking to a dead container.
@@ -89,7 +92,7 @@ class Runner:
                 limits=self.plan.limits,
                 # Not the time that its image took: that is no part of its limit.
                 seconds=time.monotonic() - begun,
-                waited_seconds=lane.waited_seconds,
+                waited_seconds=waited_seconds,
                 asked=self.agent.asks_model,
             )
             return replace(rollout, drift=lane.drift)

@@ -44,6 +44,9 @@ class Lane:
     waited_seconds: float = 0.0
     drift: str = ""
 
+    def close(self) -> None:
+        return
+
 
 @dataclass
 class Place:

@@ -62,6 +62,9 @@ class Line:
     waited_seconds: float = 0.0
     drift: str = ""
 
+    def close(self) -> None:
+        return
+
 
 def an_instance(row: Mapping[str, Any] | None = None, **changes: str) -> Instance:
     values = {"id": "a__b-1", "stratum": "a/b", "prompt": "It is broken.", "image": "img:1"}

@@ -32,6 +32,9 @@ class Unasked:
     waited_seconds = 0.0
     drift = ""
 
+    def close(self) -> None:
+        return
+
     @property
     def usage(self):  # type: ignore[no-untyped-def]
         from pipeline.domain import Usage

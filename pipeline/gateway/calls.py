@@ -1,18 +1,17 @@
-"""Carry one request of an agent's to the endpoint: again where that helps, and never more."""
+"""Send one request of an agent's, and know what came of it: each sending booked and taped."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-import traceback
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import httpx
 
-from pipeline.domain import Cause, Fault, Stop, Usage
+from pipeline.domain import Cause, Fault, Usage
 from pipeline.gateway import streams
 from pipeline.gateway.lanes import Lane
 from pipeline.gateway.pressure import Down, Turn
@@ -21,68 +20,19 @@ from pipeline.gateway.replies import (
     Ending,
     Reading,
     Reply,
-    describe,
     infra,
     parsed,
     read,
     refusal,
 )
 from pipeline.gateway.tapes import Exchange, now
-from pipeline.gateway.wire import Held, hold
+from pipeline.gateway.wire import Held
 
 
-async def exchange(lane: Lane, api: str, request: dict[str, Any], body: bytes) -> Reply:
-    """Pass one request on while its try lasts; whatever goes wrong here is ours."""
-    with lane.working():
-        try:
-            return await pass_on(lane, api, request, body)
-        except asyncio.CancelledError:
-            if not lane.over:
-                raise
-            return refusal(404, "this try is over (passone)")
-        except Exception as error:  # noqa: BLE001 - the border of the gateway
-            lane.asking_since = None
-            detail = "".join(traceback.format_exception(error))[-2000:]
-            fault = Fault(cause=Cause.UNKNOWN, detail=detail)
-            return lane.refuse("the gateway failed", fault, 500)
-
-
-async def pass_on(lane: Lane, api: str, request: dict[str, Any], body: bytes) -> Reply:
-    """One request, again where that can help, and how it ended."""
-    lane.ordinal += 1
-    held = hold(request, lane.sampling, api)
-    if held.strays and lane.sampling.on_wire == "refuse":
-        return lane.refuse(
-            f"request {lane.ordinal} has {' and '.join(held.strays)} (sampling.on_wire: refuse)"
-        )
-    if lane.purse.empty:
-        return lane.refuse(lane.purse.empty, Stop.COST_LIMIT)
-    if lane.patience.spent:
-        # An agent that asks again by itself, or a further try: it would get no other answer.
-        text = f"{lane.source.where}: {lane.patience.failures} requests in a row had no answer"
-        last = lane.ending if isinstance(lane.ending, Fault) else None
-        fault = last or Fault(cause=Cause.ENDPOINT, detail=text)
-        return lane.refuse(text, replace(fault, final=True), 503)
-    call = Call(lane, api, held, request, body)
-    reply, reading = await call.ask()
-    while reading.retry:
-        pause = lane.pause_seconds(call.again, reply)
-        if lane.patience.spent or pause > lane.patience.left():
-            assert isinstance(reading.ending, Fault)
-            reading = replace(reading, ending=replace(reading.ending, final=True))
-            break
-        if call.again + 1 >= lane.requests:
-            break
-        lane.lost_seconds += pause
-        await asyncio.sleep(pause)
-        reply, reading = await call.ask()
-    if reply.chunks is None or reading.ending is not None:
-        # Of a stream, only its end tells.
-        lane.ending = reading.ending
-    if reading.ending is not None and reply.status < 400:
-        # A 200 that holds no completion must not reach an agent as one.
-        return refusal(502, describe(reading.ending))
-    return reply
+def this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
 
 
 class Call:
@@ -104,6 +54,8 @@ class Call:
             self.request = self.request | {"stream_options": {**options, "include_usage": True}}
         # As it came, where nothing had to be changed.
         self.body = body if self.request == request else json.dumps(self.request).encode()
+        # A stream is sent by a child of this one, which may be waiting for its client.
+        self.task = this_task()
         self.ordinal = lane.ordinal
         self.again = -1
         self.asked = ""
@@ -192,7 +144,7 @@ class Call:
         assert reply.chunks is not None
         heard: list[str] = []
         trouble, over = "", False
-        with lane.working():
+        with lane.working(self.task):
             try:
                 async for event in streams.events_of(reply.chunks):
                     raw = lane.source.redacted(event.raw)
@@ -206,7 +158,10 @@ class Call:
             except httpx.HTTPError as error:
                 trouble, over = f"{lane.source.where}: {type(error).__name__}: {error}", True
             finally:
-                ending = self.stream_over(reply, heard, turn, trouble, cut=not over)
+                try:
+                    ending = self.stream_over(reply, heard, turn, trouble, cut=not over)
+                finally:
+                    lane.terms.pressure.leave(turn)
             if isinstance(ending, Fault):
                 yield streams.event({"error": {"code": 502, "message": ending.detail}}, "error")
 

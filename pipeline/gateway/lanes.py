@@ -127,10 +127,8 @@ class Lane:
         return self.lost_seconds + (pending if pending >= HANGS_AFTER_SECONDS else 0.0)
 
     @contextlib.contextmanager
-    def working(self) -> Iterator[None]:
-        """Be one of the tasks that end with the try."""
-        task = asyncio.current_task()
-        assert task is not None
+    def working(self, task: asyncio.Task[Any]) -> Iterator[None]:
+        """Let a task be one of those that end with the try."""
         self.under_way[task] = asyncio.get_running_loop()
         try:
             yield

@@ -38,6 +38,7 @@ class Turn:
     at: float
     tokens: int
     """Reserved; corrected once the server has counted."""
+    over: bool = False
 
 
 @dataclass(slots=True)
@@ -186,7 +187,10 @@ class Pressure:
             self.halt(f"{len(self._refused)} attempts in a row were refused: {why}")
 
     def leave(self, turn: Turn) -> None:
-        """A request is over, whatever came of it."""
+        """A request is over, whatever came of it; said twice, it is over once."""
+        if turn.over:
+            return
+        turn.over = True
         self.in_flight -= 1
         if self._probe is turn:
             self._probe = None

@@ -18,9 +18,9 @@ from starlette.routing import Route
 
 from pipeline.domain import Limits, Sampling, Stop
 from pipeline.gateway.budgets import Purse
-from pipeline.gateway.calls import exchange
 from pipeline.gateway.lanes import Lane, Patience, Source, Terms
 from pipeline.gateway.replies import CHAT, CONVERSATION, RESPONSES, Reply, parsed, refusal
+from pipeline.gateway.retries import exchange
 from pipeline.gateway.tapes import Recorder
 from pipeline.gateway.upstream import Upstream
 

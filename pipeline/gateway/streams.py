@@ -32,13 +32,18 @@ class Event:
 class Parser:
     """Cuts bytes into events, wherever the chunks are cut."""
 
-    _buffer: bytes = b""
+    _pieces: list[bytes] = field(default_factory=list)
+    """Of a line that is not over: joined once it is, or a long one would be copied each time."""
     _lines: list[bytes] = field(default_factory=list)
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that this chunk completes; comments and empty events are passed over."""
-        self._buffer += chunk
-        *lines, self._buffer = self._buffer.split(b"\n")
+        first, *rest = chunk.split(b"\n")
+        self._pieces.append(first)
+        if not rest:
+            return
+        lines = [b"".join(self._pieces), *rest[:-1]]
+        self._pieces = [rest[-1]]
         for line in lines:
             self._lines.append(line + b"\n")
             if line.strip(b"\r"):
