@@ -93,7 +93,7 @@ def by_kind(error: Exception, base: str, text: str) -> tuple[str, str]:
         remedy = "check the scheme and the port"
         if base.startswith("http://"):
             remedy = f"if it serves https: --set model.base_url={base.replace('http', 'https', 1)}"
-        return f"{place} closed the connection without an answer: {text}", remedy
+        return f"{place} closed the connection without an answer", remedy
     return (
         f"{place} cannot be reached: {text or type(error).__name__}",
         "check host, port, network and proxy in model.base_url and the environment",
