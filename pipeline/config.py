@@ -34,18 +34,19 @@ MEANT = {
 M = TypeVar("M", bound=BaseModel)
 
 
-def expand(value: Any, environ: Mapping[str, str], place: str) -> Any:
-    """Replace `${VARIABLE}` in every string of a tree.
+def expand(value: Any, environ: Mapping[str, str], place: str, unneeded: Sequence[str] = ()) -> Any:
+    """Replace `${VARIABLE}` in every string of a tree; where it is unneeded, perhaps by nothing.
 
     Raises:
         UserError: a variable that is not set.
     """
     if isinstance(value, dict):
         return {
-            k: expand(v, environ, f"{place}.{k}" if place else str(k)) for k, v in value.items()
+            k: expand(v, environ, f"{place}.{k}" if place else str(k), unneeded)
+            for k, v in value.items()
         }
     if isinstance(value, list):
-        return [expand(item, environ, f"{place}[{i}]") for i, item in enumerate(value)]
+        return [expand(item, environ, f"{place}[{i}]", unneeded) for i, item in enumerate(value)]
     if not isinstance(value, str):
         return value
 
@@ -57,6 +58,8 @@ def expand(value: Any, environ: Mapping[str, str], place: str) -> Any:
                 f"{place}: ${{{match[1]}}} looks like a key and would be written to disk; "
                 "name the variable in model.key_variable instead"
             )
+        if match[1] not in environ and place.startswith(tuple(unneeded)):
+            return ""
         if match[1] not in environ:
             raise UserError(
                 f"{place}: environment variable {match[1]} is not set; "
@@ -147,7 +150,12 @@ def check(model: type[M], tree: object, source: str) -> M:
         raise UserError(explain(error, model, source)) from None
 
 
-def parse(tree: object, source: str, environ: Mapping[str, str] | None = None) -> Recipe:
+def parse(
+    tree: object,
+    source: str,
+    environ: Mapping[str, str] | None = None,
+    unneeded: Sequence[str] = (),
+) -> Recipe:
     """A whole config, with its variables filled in.
 
     Raises:
@@ -157,11 +165,15 @@ def parse(tree: object, source: str, environ: Mapping[str, str] | None = None) -
         raise UserError(
             f"{source}: expected keys such as name, selection, agent; see configs/demo.yaml"
         )
-    return check(Recipe, expand(tree, os.environ if environ is None else environ, ""), source)
+    known = os.environ if environ is None else environ
+    return check(Recipe, expand(tree, known, "", unneeded), source)
 
 
-def load(path: Path, assignments: Sequence[str] = ()) -> Recipe:
+def load(path: Path, assignments: Sequence[str] = (), *, unneeded: Sequence[str] = ()) -> Recipe:
     """Read a config file.
+
+    Args:
+        unneeded: keys whose variables need not be set.
 
     Raises:
         UserError: the file is missing, not YAML, or says something unknown.
@@ -176,4 +188,4 @@ def load(path: Path, assignments: Sequence[str] = ()) -> Recipe:
         raise UserError(f"{path}: not YAML: {error}") from None
     if isinstance(tree, dict):
         override(tree, assignments)
-    return parse(tree, str(path))
+    return parse(tree, str(path), unneeded=unneeded)

@@ -199,6 +199,8 @@ class Fault:
     """Spent before the fault; billed all the same."""
     steps: int = 0
     seconds: float = 0.0
+    drift: str = ""
+    """As a `Rollout` has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

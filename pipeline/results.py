@@ -220,7 +220,7 @@ def row_of(book: Book, attempt: Attempt, repo: str, *, has_control: bool) -> Att
         fail_to_pass=tally_of(graded.fail_to_pass) if graded else "",
         pass_to_pass=tally_of(graded.pass_to_pass) if graded else "",
         detail=faults[0].detail if faults else "",
-        drift=done.drift if done else "",
+        drift=next((v.drift for v in staged if isinstance(v, Rollout | Fault) and v.drift), ""),
     )
 
 

@@ -106,11 +106,22 @@ class RunDir:
     def cut_off(self) -> Path:
         return self.root / "cut-off"
 
-    def salvage(self) -> None:
-        """Keep what was said in tries that were cut off: somebody is billed for it."""
-        for tape in self.scratch.glob("try-*/tape.jsonl*"):
+    def cut_off_tapes(self) -> list[Path]:
+        """Each once: a process may be killed between packing one and removing the plain one."""
+        found = {p for p in self.cut_off.glob("*.jsonl*") if p.suffix in (".jsonl", ".zst")}
+        return sorted(path for path in found if path.with_name(f"{path.name}.zst") not in found)
+
+    def salvage(self, *places: Path) -> None:
+        """Keep what was said in tries that came to no row: somebody is billed for it."""
+        for tape in (tape for place in places for tape in place.glob("tape.jsonl*")):
             self.cut_off.mkdir(exist_ok=True)
-            tape.replace(self.cut_off / tape.name.replace("tape", tape.parent.name, 1))
+            # Twice in the same place: its number tells them apart.
+            parts = (
+                *tape.parent.relative_to(self.root).parts[1:],
+                f"{tape.parent.stat().st_ino:x}",
+            )
+            name = "-".join(parts)
+            tape.replace(self.cut_off / tape.name.replace("tape", name, 1))
 
     @property
     def key(self) -> str:
@@ -182,10 +193,10 @@ class RunDir:
             file.flush()
             # An agent that outlived its killed process must not write into a later try.
             end_orphans(self.scratch)
-            self.salvage()
+            self.salvage(*self.scratch.glob("try-*"))
             shutil.rmtree(self.scratch, ignore_errors=True)
             if not self.readme.exists():
                 write_atomically(self.readme, README)
             yield
-            self.salvage()
+            self.salvage(*self.scratch.glob("try-*"))
             shutil.rmtree(self.scratch, ignore_errors=True)

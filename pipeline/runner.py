@@ -85,16 +85,20 @@ class Runner:
                 killed = self.sandboxes.casualty(site, until=departure.worked_until)
                 if killed and lane.ending is None and departure.meaning is not Stop.SUBMITTED:
                     raise InfraError(killed.cause, killed.detail, died=killed.died)
-            rollout = attribute(
-                departure,
-                ending=lane.ending,
-                usage=lane.usage,
-                limits=self.plan.limits,
-                # Not the time that its image took: that is no part of its limit.
-                seconds=time.monotonic() - begun,
-                waited_seconds=waited_seconds,
-                asked=self.agent.asks_model,
-            )
+            try:
+                rollout = attribute(
+                    departure,
+                    ending=lane.ending,
+                    usage=lane.usage,
+                    limits=self.plan.limits,
+                    # Not the time that its image took: that is no part of its limit.
+                    seconds=time.monotonic() - begun,
+                    waited_seconds=waited_seconds,
+                    asked=self.agent.asks_model,
+                )
+            except InfraError as error:
+                error.fault = replace(error.fault, drift=lane.drift)
+                raise
             return replace(rollout, drift=lane.drift)
 
     def _file(self, workdir: Path, attempt: Attempt, number: int, value: Rollout | Fault) -> None:
@@ -111,4 +115,7 @@ class Runner:
         if isinstance(value, Fault):
             text = f"{value.cause}: {value.detail}\n"
             (workdir / "fault.txt").write_text(text, encoding="utf-8", errors="replace")
-        install(workdir, self.run.attempt(attempt, number))
+        target = self.run.attempt(attempt, number)
+        # A process that was killed before its row left one there; somebody is billed for it.
+        self.run.salvage(target)
+        install(workdir, target)

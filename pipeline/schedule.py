@@ -44,6 +44,8 @@ class Stages:
     """Of a replay: as many as were recorded."""
     held: Callable[[], bool] = lambda: False
     """The endpoint is down: no further try should begin."""
+    stuck: Callable[[], int] = lambda: 0
+    """Jobs that wait for what will not come in this invocation."""
 
 
 @dataclass(slots=True)
@@ -106,8 +108,7 @@ class Schedule:
     def drive(self) -> bool:
         """Work until nothing is left (True), or until the brake is pressed (False).
 
-        Raises:
-            UserError: the ledger could not be written.
+        Raises UserError: the ledger could not be written.
         """
         for instance_id in self.plan.selection.ids:
             golds = self.book.golds(instance_id)
@@ -122,7 +123,8 @@ class Schedule:
                 return True
             if self.brake.soft.is_set():
                 self.soft_since = self.soft_since or self.clock()
-                if not self.running or self.clock() - self.soft_since > GRACE_SECONDS:
+                waits = len(self.running) > self.stages.stuck()
+                if not waits or self.clock() - self.soft_since > GRACE_SECONDS:
                     return False
             self.collect()
         return False

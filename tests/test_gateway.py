@@ -788,6 +788,7 @@ class Breaking:
 
     where: str = "here"
     drift: str = ""
+    leftover: None = None
 
     def redacted(self, content: bytes) -> bytes:
         return content
@@ -815,6 +816,7 @@ class Hanging:
     ended: threading.Event
     where: str = "here"
     drift: str = ""
+    leftover: None = None
 
     def redacted(self, content: bytes) -> bytes:
         return content

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.outcomes import Blame, UserError
+from pipeline.outcomes import Blame
 
 if TYPE_CHECKING:
     from pipeline.cli.parts import Parts
@@ -61,13 +61,11 @@ def carry_out(parts: Parts) -> int:
     """
     from pipeline.cli.adopt import adopt_plan
     from pipeline.cli.exports import conclude
-    from pipeline.cli.lanes import spent_before
+    from pipeline.cli.lanes import pay_before
     from pipeline.ledger import Ledger
 
     with parts.run.held(), Ledger(parts.run.ledger) as ledger:
-        parts.terms.purse.pay(spent_before(parts.run))
-        if parts.terms.purse.empty:
-            raise UserError(f"run budget: {parts.terms.purse.empty}; raise it with --set budget.…")
+        pay_before(parts.terms.purse, parts.run)
         for warning in parts.sandboxes.preflight(parts.instances):
             parts.voice.note(warning)
         plan = adopt_plan(parts, ledger)
@@ -99,6 +97,9 @@ def finished(desk: Desk) -> bool:
         return False
     results = load(desk.run)
     if any(row.blame not in (Blame.NOBODY, Blame.MODEL) for row in results.rows):
+        return False
+    # Stopped before its gold control: a zero may yet turn out to be nobody's.
+    if any(not results.book.entry(attempt).settlements for attempt in desk.plan.grid()):
         return False
     with desk.run.held(), Ledger(desk.run.ledger) as ledger:
         book = ledger.book()
@@ -183,13 +184,22 @@ def make_stages(parts: Parts) -> Stages:
         has_control=parts.scorer.has_control,
         tries_of=parts.tries_of,
         held=lambda: parts.terms.pressure.is_down,
+        stuck=lambda: parts.terms.stuck,
     )
 
 
 class Desk:
     """One invocation: a resolved plan, its directory, its brake and its voice."""
 
-    def __init__(self, recipe: Recipe, plan: RunPlan, logs: Path, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        plan: RunPlan,
+        logs: Path,
+        *,
+        quiet: bool,
+        replayed: bool = False,
+    ) -> None:
         from pipeline.cli.lanes import make_terms
         from pipeline.cli.parts import Place
         from pipeline.cli.voice import Voice
@@ -201,7 +211,7 @@ class Desk:
         self.run = RunDir((logs / plan.name).absolute())
         self.brake = Brake()
         self.voice = Voice(quiet=quiet)
-        self.terms = make_terms(recipe, say=self.voice.endpoint, halt=self.halt)
+        self.terms = make_terms(recipe, say=self.voice.endpoint, halt=self.halt, replayed=replayed)
         self.place = Place(
             kind=recipe.sandbox.kind,
             limits=plan.sandbox,

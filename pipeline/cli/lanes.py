@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from pipeline.contracts import Endpoint
     from pipeline.domain import Attempt, Usage
-    from pipeline.gateway import Terms
+    from pipeline.gateway import Purse, Terms
     from pipeline.gateway.lanes import Patience, Source
     from pipeline.plan import RunPlan
     from pipeline.recipe import Recipe
@@ -43,46 +43,73 @@ class Unasked:
 
 
 def make_terms(
-    recipe: Recipe, *, say: Callable[[str, bool], None], halt: Callable[[str], None]
+    recipe: Recipe,
+    *,
+    say: Callable[[str, bool], None],
+    halt: Callable[[str], None],
+    replayed: bool = False,
 ) -> Terms:
     """What all lanes share: pressure on the endpoint, the run's budget, the model's price.
 
     Args:
         say: told what the endpoint does, and whether it is down.
         halt: told why going on makes no sense.
+        replayed: nobody is asked, so nothing is paid and nothing has to wait.
     """
     from pipeline.gateway import Pressure, Purse, Terms, price_of
 
-    scripted = {"backoff_seconds": SCRIPTED_BACKOFF_SECONDS} if recipe.model.replies else {}
-    settings = recipe.gateway.model_copy(update=scripted)
+    changes: dict[str, float] = {}
+    if recipe.model.replies:
+        changes["backoff_seconds"] = SCRIPTED_BACKOFF_SECONDS
+    if replayed:
+        changes |= {"requests_a_minute": 0, "tokens_a_minute": 0}
+    settings = recipe.gateway.model_copy(update=changes)
+    budget = recipe.budget
     pressure = Pressure(settings, halt=halt)
     pressure.say = lambda text: say(text, pressure.is_down)
     return Terms(
         pressure=pressure,
-        purse=Purse(recipe.budget.cost_usd, recipe.budget.tokens),
+        purse=Purse() if replayed else Purse(budget.cost_usd, budget.tokens),
         price=price_of(recipe.model.prices, recipe.model.server_id),
         halt=halt,
     )
 
 
+def pay_before(purse: Purse, run: RunDir) -> None:
+    """Count what earlier invocations of a run used.
+
+    Raises:
+        UserError: that was all there is; or its ledger cannot be read.
+    """
+    from pipeline.outcomes import UserError
+
+    purse.pay(spent_before(run))
+    if purse.empty:
+        raise UserError(f"run budget: {purse.empty}; raise it with --set budget.…")
+
+
 def spent_before(run: RunDir) -> Usage:
-    """What earlier invocations of a run used: in tries with a row, and in tries that were cut off.
+    """What earlier invocations used: in tries with a row, and in tries that came to none.
 
     Raises:
         UserError: its ledger cannot be read.
     """
     from pipeline.domain import Fault, Rollout, Usage
-    from pipeline.gateway.tapes import read_tape
+    from pipeline.gateway.tapes import find_tape, read_tape
     from pipeline.ledger import Kind, Ledger
     from pipeline.outcomes import UserError
 
     usage = Usage()
+    rows: set[Path] = set()
     if run.ledger.exists():
         with Ledger(run.ledger, read_only=True) as ledger:
             for row in ledger.rows():
                 if row.kind is Kind.ROLLOUT and isinstance(row.value, Rollout | Fault):
                     usage += row.value.usage
-    for path in run.cut_off.glob("*"):
+                    rows.add(run.attempt(row.attempt, row.try_number))
+    tries = (path.parent for path in run.root.glob("attempts/*/*/try-*/tape.jsonl*"))
+    orphans = [find_tape(place) for place in set(tries) - rows]
+    for path in [*run.cut_off_tapes(), *(path for path in orphans if path)]:
         # One that is damaged beyond its header said nothing.
         with contextlib.suppress(UserError):
             usage += read_tape(path).usage

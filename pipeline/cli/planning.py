@@ -104,7 +104,12 @@ def pinned(options: Mapping[str, Any]) -> dict[str, Any]:
 def by_content(name: object) -> object:
     """A file's hash; whatever is no file, or a program of this machine, stays as it is."""
     path = Path(str(name))
-    return f"sha256:{sha256(path)}" if path.is_file() and "bin" not in path.parts else name
+    try:
+        is_ours = path.is_file() and "bin" not in path.parts
+    except (OSError, ValueError):
+        # Too long for a name, or no name at all: a program, say.
+        return name
+    return f"sha256:{sha256(path)}" if is_ours else name
 
 
 def replies_path(recipe: Recipe) -> Path | None:

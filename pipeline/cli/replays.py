@@ -109,6 +109,12 @@ def check_tapes(recording: Recording, plan: RunPlan) -> list[str]:
             if asked and path is None:
                 raise UserError(f"{place}: its tape is gone; without it there is no replay")
             tape = read_tape(path) if path else None
+            if tape and (tape.attempt, tape.header.try_number) != (attempt, number):
+                whose = f"{tape.header.instance_id} #{tape.header.attempt}"
+                raise UserError(
+                    f"{tape.path}: is the tape of {whose} try {tape.header.try_number}, "
+                    "not of this try; was it copied there?"
+                )
             if tape and tape.broken:
                 warnings.append(f"{tape.path} is {tape.broken}; its replay ends there")
     return warnings

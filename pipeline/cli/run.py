@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from pipeline.gateway import Terms
     from pipeline.recipe import Recipe
 
+ENDPOINT = ("model.base_url", "model.headers")
+"""Keys that a replay does without."""
 EPILOG = """Examples:
 
   passone run configs/verified-5.yaml
@@ -35,7 +38,7 @@ def run_recipe(
     """Draw, resolve and carry out a recipe; its exit status."""
     from pipeline.cli import drive, parts, planning, replays
     from pipeline.cli.doctor import refuse_sick
-    from pipeline.cli.lanes import open_lanes
+    from pipeline.cli.lanes import open_lanes, pay_before
     from pipeline.rundir import RunDir
 
     agent = parts.make_agent(recipe.agent.name, recipe.agent.options)
@@ -49,7 +52,7 @@ def run_recipe(
             parts.check_source(recipe, agent)
     selection, instances = planning.draw(recipe.selection)
     plan = planning.make_plan(recipe, selection, asks_model=agent.asks_model)
-    desk = drive.Desk(recipe, plan, logs, quiet=quiet)
+    desk = drive.Desk(recipe, plan, logs, quiet=quiet, replayed=replay is not None)
     recording = None
     if replay is not None:
         recording = replays.open_recording(RunDir(replay), plan, desk.run, strict=strict)
@@ -62,6 +65,7 @@ def run_recipe(
     parts.refuse_mismatch(agent, sandboxes)
     source: Sources | None = recording.source if recording else None
     if agent.asks_model and recording is None:
+        pay_before(dataclasses.replace(desk.terms.purse), desk.run)
         # The first thing that costs money; images come after it.
         checks = refuse_sick(recipe, agent, logs=logs) if doctor else ()
         warnings = [f"{check.name}: {check.detail}" for check in checks]
@@ -114,7 +118,7 @@ def run(
     if strict and replay is None:
         raise UserError("--strict belongs to --replay RUN")
     status = run_recipe(
-        configs.load(config, assignments or ()),
+        configs.load(config, assignments or (), unneeded=ENDPOINT if replay else ()),
         logs=logs,
         quiet=quiet,
         replay=run_named(replay, logs) if replay else None,

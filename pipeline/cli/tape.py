@@ -24,6 +24,8 @@ EPILOG = """Examples:
 
 FORMATS = ("text", "jsonl")
 MOST_CHARACTERS = 160
+C1 = {number: f"\\u{number:04x}" for number in range(0x7F, 0xA0)}
+"""Control characters that JSON leaves as they are: written as it would write others."""
 
 
 def find_tapes(place: Path) -> list[Path]:
@@ -38,12 +40,34 @@ def find_tapes(place: Path) -> list[Path]:
         path
         for pattern in ("attempts/*/*/try-*/tape.jsonl*", "cut-off/*.jsonl*", "tape.jsonl*")
         for path in sorted(place.glob(pattern))
+        if path.suffix in (".jsonl", ".zst")
+        # Killed between packing it and removing the plain one: told once.
+        and not path.with_name(f"{path.name}.zst").exists()
     ]
     if not found:
         raise UserError(
             f"{place}: no tape is there; name a run directory such as logs/demo, or a tape"
         )
     return found
+
+
+def read_all(place: Path) -> list[Tape]:
+    """Every tape there; one that cannot be read is named, and hides no other.
+
+    Raises:
+        UserError: there are none, or the one that was named cannot be read.
+    """
+    from pipeline.gateway import read_tape
+
+    tapes = []
+    for path in find_tapes(place):
+        try:
+            tapes.append(read_tape(path))
+        except UserError as error:
+            if place.is_file():
+                raise
+            typer.echo(f"note: {error}", err=True)
+    return tapes
 
 
 def tape(
@@ -63,12 +87,11 @@ def tape(
     ] = None,
 ) -> None:
     """Print what was said to the endpoint: every request, what came back, how long it took."""
-    from pipeline.gateway import read_tape
     from pipeline.rundir import write_atomically
 
     if kind not in FORMATS:
         raise UserError(f"passone tape: unknown format {kind!r}; known: {', '.join(FORMATS)}")
-    tapes = [read_tape(path) for path in find_tapes(place)]
+    tapes = read_all(place)
     chosen = [
         tape
         for tape in tapes
@@ -101,7 +124,7 @@ def tape(
         typer.echo(f"{output}: {len(chosen)} tapes")
         return
     for line in lines:
-        sys.stdout.write(line.encode(errors="replace").decode() + "\n")
+        sys.stdout.write(line.encode(errors="replace").decode().translate(C1) + "\n")
 
 
 def as_text(tape: Tape, exchanges: Sequence[Exchange]) -> Iterator[str]:
@@ -135,7 +158,7 @@ def said_in(answer: Any) -> str:
         if "output" in answer:
             return json.dumps(answer["output"], ensure_ascii=False)
         message = answer["choices"][0]["message"]
-        calls = [call.get("function", {}) for call in message.get("tool_calls") or []]
+        calls = [call.get("function") or {} for call in message.get("tool_calls") or []]
     except (LookupError, TypeError, AttributeError):
         return json.dumps(answer, ensure_ascii=False)
     words = [str(message.get("content") or "")]
@@ -144,7 +167,9 @@ def said_in(answer: Any) -> str:
 
 
 def shortened(text: str) -> str:
-    text = " ".join(text.split())
+    # A model's words command no terminal.
+    text = text.encode(errors="replace").decode()
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} …"
 
 

@@ -41,6 +41,11 @@ class Source(Protocol):
         """Where the conversation differs from a recorded one; empty where there is none."""
         ...
 
+    @property
+    def leftover(self) -> Fault | None:
+        """Why a conversation that ended well did not; None: it did."""
+        ...
+
 
 @dataclass(slots=True)
 class Patience:
@@ -78,6 +83,8 @@ class Terms:
     """Of the whole run."""
     price: PriceRecipe | None = None
     halt: Callable[[str], None] = lambda reason: None
+    stuck: int = 0
+    """Requests that wait for a run's purse to be filled."""
 
     @property
     def settings(self) -> GatewayRecipe:
@@ -138,6 +145,7 @@ class Lane:
     def close(self) -> None:
         """The try is over: nobody waits for an answer any more, and none is paid for."""
         self.over = True
+        self.ending = self.ending or self.source.leftover
         for task, loop in list(self.under_way.items()):
             loop.call_soon_threadsafe(task.cancel)
         deadline = time.monotonic() + CLOSES_SECONDS
@@ -167,6 +175,8 @@ class Lane:
         began = time.monotonic()
         try:
             while not self.terms.purse.empty:
+                if self.terms.pressure.is_down:
+                    self.leaves_unanswered("the endpoint was down")
                 turn = await self.terms.pressure.turn(
                     len(body) // CHARACTERS_A_TOKEN, patient_for=self.patience.left()
                 )
@@ -175,12 +185,21 @@ class Lane:
                 # It was spent by those before us in line.
                 self.terms.pressure.leave(turn)
             self.terms.halt(f"run budget: {self.terms.purse.empty}")
+            self.leaves_unanswered("the run's budget was spent")
             # That ends no attempt: this try is cut off as by ^C, and done again.
-            await asyncio.Event().wait()
+            self.terms.stuck += 1
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.terms.stuck -= 1
             raise AssertionError
         finally:
             waited = time.monotonic() - began
             self.lost_seconds += waited if waited > WAITS_FROM_SECONDS else 0.0
+
+    def leaves_unanswered(self, why: str) -> None:
+        """What it comes to should its agent not wait: whatever it submits is not the model's."""
+        self.ending = Fault(cause=Cause.ENDPOINT, detail=f"it left without an answer: {why}")
 
     def pay(self, usage: Usage) -> Usage:
         """Book what the server counted, with its price."""

@@ -112,7 +112,7 @@ class Replay:
     strict: bool = False
     where: str = "the tape"
     played: int = 0
-    drift: str = ""
+    differs: str = ""
     """The first difference."""
     fault: Fault | None = None
     """Once an answer could not stand for what was asked, none after it can."""
@@ -135,6 +135,21 @@ class Replay:
             broken=tape.broken if tape else "",
             strict=strict,
         )
+
+    @property
+    def leftover(self) -> Fault | None:
+        """Strictly, an agent that asked less is as far off as one that asked otherwise."""
+        if not self.strict or not self.drift:
+            return None
+        return Fault(cause=Cause.UNKNOWN, detail=f"replay: {self.drift}", final=True)
+
+    @property
+    def drift(self) -> str:
+        """The first difference; that the agent asked less than was recorded is one."""
+        left = len(self.exchanges) - self.played
+        if self.differs or self.fault is not None or not left:
+            return self.differs
+        return f"{len(self.exchanges)} requests recorded, {self.played} now"
 
     def redacted(self, content: bytes) -> bytes:
         return content
@@ -159,7 +174,7 @@ class Replay:
             return self.outcome
         text = f"replay: the tape ends after {len(self.exchanges)} requests, the agent asks on"
         text += f" (it is {self.broken})" if self.broken else ""
-        text += f"; it first differed at {self.drift}" if self.drift else ""
+        text += f"; it first differed at {self.differs}" if self.differs else ""
         return Fault(cause=Cause.UNKNOWN, detail=text, final=True)
 
     def compare(self, exchange: Exchange, api: str, request: Mapping[str, Any]) -> str:
@@ -171,7 +186,7 @@ class Replay:
             old, new = exchange.request.get(name), request.get(name)
             if old != new:
                 return f"{where} had {name} {old!r}, now {new!r}"
-        if self.drift:
+        if self.differs:
             return ""
         recorded, asked = exchange.conversation, conversation_of(request, api)
         before, now = self.seen
@@ -179,8 +194,8 @@ class Replay:
         said = drift_of(exchange, request, min(len(before), len(now)) if grown else 0)
         self.seen = (recorded, asked)
         if said:
-            self.drift = f"{where}, {said}"
-        return self.drift if self.strict else ""
+            self.differs = f"{where}, {said}"
+        return self.differs if self.strict else ""
 
     def answer(self, exchange: Exchange) -> Reply:
         """The recorded answer, in the form in which it came."""

@@ -57,6 +57,8 @@ async def pass_on(lane: Lane, api: str, request: dict[str, Any], body: bytes) ->
         if call.again + 1 >= lane.requests:
             break
         lane.lost_seconds += pause
+        # An agent that does not wait for the next sending leaves because of this one.
+        lane.ending = reading.ending
         await asyncio.sleep(pause)
         reply, reading = await call.ask()
     if reply.chunks is None or reading.ending is not None:

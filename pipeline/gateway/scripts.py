@@ -59,6 +59,7 @@ class Script:
     body: ScriptBody
     try_number: int
     drift: ClassVar[str] = ""
+    leftover: ClassVar[None] = None
 
     @property
     def where(self) -> str:

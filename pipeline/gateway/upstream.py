@@ -45,6 +45,7 @@ class Upstream:
     stall_seconds: float = 120.0
     """Between two chunks of a stream."""
     drift: ClassVar[str] = ""
+    leftover: ClassVar[None] = None
     _idle: list[httpx.AsyncClient] = field(default_factory=list, repr=False)
     _tls: ssl.SSLContext | None = field(default=None, repr=False)
 
