@@ -25,6 +25,9 @@ MEANT = {
     "api_key": "key_variable",
     "apikey": "key_variable",
     "openai_api_key": "key_variable",
+    "api_base": "base_url",
+    "api_url": "base_url",
+    "url": "base_url",
     "endpoint": "base_url",
     "openai_api_base": "base_url",
     "openai_base_url": "base_url",
@@ -108,6 +111,15 @@ def known_keys(model: type[BaseModel], location: Sequence[str | int]) -> list[st
     return list(kind.model_fields) if is_model(kind) else []
 
 
+def dotted(model: Any, prefix: str = "") -> list[str]:
+    """Every key of a model tree, with its sections before it."""
+    found = []
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        found += dotted(inner, f"{prefix}{name}.") if is_model(inner) else [f"{prefix}{name}"]
+    return found
+
+
 def is_model(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
@@ -122,10 +134,13 @@ def explain(error: ValidationError, root: type[BaseModel], source: str) -> str:
             known = known_keys(root, location[:-1])
             written = str(location[-1])
             meant = MEANT.get(written.lower().replace("-", "_"))
-            near = difflib.get_close_matches(written, known, n=1, cutoff=0.4)
+            near = difflib.get_close_matches(written, known, n=1, cutoff=0.6)
             near = [meant] if meant in known else near
             nearest = ".".join([*(str(part) for part in location[:-1]), *near])
-            hint = f"did you mean {nearest!r}?" if near else f"known: {', '.join(known)}"
+            elsewhere = [key for key in dotted(root) if key.rpartition(".")[2] == written]
+            nearest = nearest if near or not elsewhere else " or ".join(elsewhere)
+            told = near or elsewhere
+            hint = f"did you mean {nearest!r}?" if told else f"known: {', '.join(known)}"
             lines.append(f"{source}: unknown key {place!r}; {hint}")
         elif problem["type"] == "missing":
             lines.append(f"{source}: {place!r} is missing")
@@ -188,4 +203,5 @@ def load(path: Path, assignments: Sequence[str] = (), *, unneeded: Sequence[str]
         raise UserError(f"{path}: not YAML: {error}") from None
     if isinstance(tree, dict):
         override(tree, assignments)
-    return parse(tree, str(path), unneeded=unneeded)
+    source = f"{path} with --set" if assignments else str(path)
+    return parse(tree, source, unneeded=unneeded)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.domain import Attempt, Fault, Finding, Patch, Rollout, Tally, Usage, Verdict
+from pipeline.gateway import read_tape
 from pipeline.ledger import Book, Ledger
 from pipeline.outcomes import Ballot, Blame, Outcome, Settlement, UserError, Vote
 from pipeline.rundir import RunDir
@@ -76,6 +78,8 @@ class Results:
     """plan.json as it stands in the run."""
     rows: Sequence[AttemptRow]
     book: Book
+    cut_off: Usage = field(default_factory=Usage)
+    """Of what came to no row: tries that were stopped half-way, a look before the run."""
 
     @property
     def name(self) -> str:
@@ -214,7 +218,7 @@ def row_of(book: Book, attempt: Attempt, repo: str, *, has_control: bool) -> Att
         unknown_exit=done is not None and done.stop is None,
         stop=(done.stop or "") if done else "",
         tries=len(entry.rollouts),
-        steps=done.steps if done else 0,
+        steps=done.steps if done else max((v.usage.requests for v in faults), default=0),
         usage=usage_of(book, attempt),
         seconds=sum(v.seconds for v in staged if isinstance(v, Rollout | Fault | Verdict)),
         fail_to_pass=tally_of(graded.fail_to_pass) if graded else "",
@@ -252,10 +256,19 @@ def load(run: RunDir) -> Results:
         raise UserError(f"{run.root}: the run has no ledger; start it with `passone run`")
     with Ledger(run.ledger, read_only=True) as ledger:
         book = ledger.book()
-    return of_book(plan, book)
+    return of_book(plan, book, cut_off=cut_off_usage(run))
 
 
-def of_book(plan: Mapping[str, Any], book: Book) -> Results:
+def cut_off_usage(run: RunDir) -> Usage:
+    """What was used and came to no row; a tape that is damaged beyond its header said nothing."""
+    usage = Usage()
+    for path in run.cut_off_tapes():
+        with contextlib.suppress(UserError):
+            usage += read_tape(path).usage
+    return usage
+
+
+def of_book(plan: Mapping[str, Any], book: Book, *, cut_off: Usage | None = None) -> Results:
     """Results of rows that are in memory."""
     repos = plan["repos"]
     rows = [
@@ -263,4 +276,4 @@ def of_book(plan: Mapping[str, Any], book: Book) -> Results:
         for id_ in plan["selection"]["ids"]
         for number in range(1, plan["attempts"] + 1)
     ]
-    return Results(plan=plan, rows=rows, book=book)
+    return Results(plan=plan, rows=rows, book=book, cut_off=cut_off or Usage())

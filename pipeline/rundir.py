@@ -7,7 +7,7 @@ logs/<run>/
 ├── lock               held while a process drives the run
 ├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff
 │                                      tape.jsonl.zst
-├── cut-off/           tapes of tries that were cut off: billed, but of no row
+├── cut-off/           tapes of what came to no row, and is billed: tries cut off, the doctor's look
 ├── scoring/<instance>/<n | gold>/     eval.sh  test_output.txt  report.json  patch.diff
 ├── preds.<n>.jsonl    export in the official format, one file an attempt number
 └── report/            summary.json, attempts.csv, instances.csv, table.md, table.tex
@@ -36,7 +36,8 @@ This directory is one evaluation run of passone.
 plan.json      what was asked: instances, agent, model, limits; its digest names the experiment
 ledger.sqlite  what happened: one row for every finished try, verdict and settlement
 attempts/      what the agent did, by instance, attempt and try
-cut-off/       what was said in tries that were stopped half-way; they are done again
+cut-off/       what was said and came to no row: in tries that were stopped half-way and are done
+               again, and in the look at the endpoint before a run
 scoring/       what the official tests printed, by instance and attempt; gold is the control
 preds.*.jsonl  the submissions in the official format, one file an attempt number
 report/        the tables; written again from the ledger at the end of every `passone run`
@@ -163,6 +164,31 @@ class RunDir:
         self.scratch.mkdir(parents=True, exist_ok=True)
         name = "-".join(str(part) for part in parts)
         return Path(tempfile.mkdtemp(dir=self.scratch, prefix=f"{name}-"))
+
+    def discard_unbegun(self) -> None:
+        """Leave no directory of a run that was refused before it began."""
+        with contextlib.suppress(OSError):
+            if {path.name for path in self.root.iterdir()} <= {"label"}:
+                shutil.rmtree(self.root)
+
+    @property
+    def driver(self) -> str:
+        """The process id of who drives this run now; empty: nobody does."""
+        try:
+            with self.lock.open("r") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return file.read().strip() or "unknown"
+        except OSError:
+            pass
+        return ""
+
+    @property
+    def under_way(self) -> list[str]:
+        """Tries that are being made, by name, while somebody drives this run."""
+        names = (place.name for place in self.scratch.glob("try-*"))
+        return sorted(name.removeprefix("try-").rpartition("-")[0] for name in names)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

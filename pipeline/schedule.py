@@ -55,7 +55,7 @@ class Brake:
     soft: Event = field(default_factory=Event)
     hard: Event = field(default_factory=Event)
     halted: str = ""
-    """Why nobody needed to press it."""
+    """What would mend why nobody needed to press it."""
 
     def press(self) -> None:
         (self.hard if self.soft.is_set() else self.soft).set()

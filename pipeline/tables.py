@@ -15,6 +15,7 @@ from pipeline.results import AttemptRow, Results
 from pipeline.stats import interval
 
 Record: TypeAlias = dict[str, Any]
+MOST_CHARACTERS = 200
 
 
 class By(StrEnum):
@@ -234,6 +235,11 @@ def headline(results: Results) -> list[str]:
         )
     tries = f"{summary['tries']} {'try' if summary['tries'] == 1 else 'tries'}"
     lines.append(f"{tries} · {spending(summary, results.usage.failed, recorded=results.recorded)}")
+    if results.cut_off.requests:
+        lines.append(
+            f"and {count(results.cut_off.requests, 'request')}, {results.cut_off.tokens:,} tokens "
+            "that came to no row (tries that were stopped half-way, the look before a run)"
+        )
     lines += wire_lines(results)
     imported = not results.plan["has_control"]
     lines.append(f"{controls_line(summary, imported=imported)} · grader {summary['grader']}")
@@ -265,12 +271,18 @@ def drifts(results: Results) -> list[str]:
     return [f"{row.instance_id} #{row.attempt}: {row.drift}" for row in results.rows if row.drift]
 
 
+def shortened(text: str) -> str:
+    """What fits into a line: of a traceback, its end."""
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_CHARACTERS else f"… {text[-MOST_CHARACTERS:]}"
+
+
 def losses(results: Results) -> list[str]:
     """What broke, one line each: instance, attempt, cause and its own words."""
     lines = []
     for row in results.rows:
         if row.outcome == Outcome.INFRA and not row.moved:
-            detail = " ".join(row.detail.split())[-200:]
+            detail = shortened(row.detail)
             lines.append(f"{row.instance_id} #{row.attempt}: {row.cause}: {detail}")
         elif row.moved:
             lines.append(f"{row.instance_id} #{row.attempt}: gold does not pass here either")

@@ -24,7 +24,8 @@ from pipeline import config
 from pipeline.agents.controls import Control
 from pipeline.agents.miniswe import MiniSweAgent
 from pipeline.cli import main
-from pipeline.cli.doctor import Sheet, refuse_sick
+from pipeline.cli.doctor import Sheet
+from pipeline.cli.look import refuse_sick
 from pipeline.doctor import Area, Check, Patient, State, preflight, read_areas
 from pipeline.doctor.addresses import candidates, misnamed, nearest, proxy_for
 from pipeline.doctor.dialogue import Dialogue

@@ -199,7 +199,9 @@ def test_a_run_without_budget_answers_nobody_and_lets_go_with_the_try(
     gateway: Gateway, tmp_path: Path
 ) -> None:
     halts: list[str] = []
-    gateway.terms = replace(terms(), purse=Purse(tokens=100), halt=halts.append)
+    gateway.terms = replace(
+        terms(), purse=Purse(tokens=100), halt=lambda *words: halts.append(words[0])
+    )
     with talking(gateway, in_turn(completes(usage=USAGE)), tmp_path) as (lane, server):
         assert ask(lane).status_code == 200
         thread = in_background(lambda: ask(lane))
@@ -218,7 +220,11 @@ def test_who_stands_in_line_when_the_budget_is_spent_is_not_sent_either(
     gateway: Gateway, tmp_path: Path
 ) -> None:
     halts: list[str] = []
-    gateway.terms = replace(terms(in_flight=1), purse=Purse(tokens=100), halt=halts.append)
+    gateway.terms = replace(
+        terms(in_flight=1),
+        purse=Purse(tokens=100),
+        halt=lambda *words: halts.append(words[0]),
+    )
     answer = Answer(content=completes(usage=USAGE).content, seconds=0.2)
     with talking(gateway, in_turn(answer), tmp_path) as (lane, server):
         threads = [in_background(lambda: ask(lane)) for _ in range(4)]

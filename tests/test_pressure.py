@@ -50,7 +50,7 @@ class World:
         self.pressure = Pressure(
             GatewayRecipe(**self.settings),
             say=self.said.append,
-            halt=self.halts.append,
+            halt=lambda *words: self.halts.append(words[0]),
             clock=self.loop.time,
         )
 

@@ -420,7 +420,9 @@ def test_faults_that_are_played_again_do_not_halt_the_replay(
 ) -> None:
     """They were mended in the recorded run: its next tries stand on the tapes, too."""
     halts: list[str] = []
-    gateway.terms = Terms(pressure=Pressure(GatewayRecipe(), halt=halts.append))
+    gateway.terms = Terms(
+        pressure=Pressure(GatewayRecipe(), halt=lambda *words: halts.append(words[0]))
+    )
     for number in range(4):
         place = tmp_path / str(number)
         place.mkdir()
@@ -431,7 +433,9 @@ def test_faults_that_are_played_again_do_not_halt_the_replay(
                 converse(lane, talk("a"))
     assert halts
     halts.clear()
-    gateway.terms = Terms(pressure=Pressure(GatewayRecipe(), halt=halts.append))
+    gateway.terms = Terms(
+        pressure=Pressure(GatewayRecipe(), halt=lambda *words: halts.append(words[0]))
+    )
     for number in range(4):
         path = find_tape(tmp_path / str(number))
         assert path is not None

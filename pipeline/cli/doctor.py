@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pipeline.contracts import Agent
     from pipeline.doctor import Check, Patient, Visit
+    from pipeline.doctor.dialogue import Exchange
     from pipeline.recipe import Recipe
 
 EPILOG = """Examples:
@@ -55,8 +56,10 @@ def calls_tools(name: str, options: Mapping[str, Any]) -> bool:
     return value not in without.split(",")
 
 
-def patient_of(recipe: Recipe, agent: Agent, *, logs: Path) -> Patient:
-    """What the doctor is told."""
+def patient_of(
+    recipe: Recipe, agent: Agent, *, logs: Path, heard: list[Exchange] | None = None
+) -> Patient:
+    """What the doctor is told; what it hears is added to `heard`."""
     import os
 
     from pipeline.cli import planning
@@ -69,25 +72,10 @@ def patient_of(recipe: Recipe, agent: Agent, *, logs: Path) -> Patient:
         draw=lambda: planning.draw(recipe.selection)[1],
         logs=logs,
         calls_tools=calls_tools(agent.name, recipe.agent.options),
+        heard=(heard if heard is not None else []).append,
         one_call_a_reply=agent.name == "sweagent",
         tested=TESTED.get(agent.name, ""),
     )
-
-
-def refuse_sick(recipe: Recipe, agent: Agent, *, logs: Path) -> Sequence[Check]:
-    """The short form, for `run`: settings, key, one completion; what it warns of is returned.
-
-    Raises:
-        UserError: a run cannot work; names every check that says so, and its remedy.
-    """
-    from pipeline.doctor import State, preflight
-
-    checks = preflight(patient_of(recipe, agent, logs=logs))
-    failed = [check for check in checks if check.state is State.FAIL]
-    if failed:
-        lines = [f"{check.name}: {check.detail}; {check.remedy}".rstrip("; ") for check in failed]
-        raise UserError("\n       ".join(lines))
-    return [check for check in checks if check.state is State.WARN]
 
 
 class Sheet:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pipeline.cli.replays import Recording
     from pipeline.cli.voice import Voice
     from pipeline.contracts import Agent, Sandboxes, Scorer
-    from pipeline.domain import Instance
+    from pipeline.domain import Attempt, Fault, Instance, Rollout
     from pipeline.ledger import Ledger
     from pipeline.plan import RunPlan
     from pipeline.recipe import Recipe
@@ -73,7 +73,7 @@ def carry_out(parts: Parts) -> int:
         finished = drive(parts, ledger)
         results = conclude(parts.run, plan, ledger)
     parts.voice.report(results)
-    parts.voice.closing(results, parts.run.root)
+    parts.voice.closing(results, parts.run.root, remedy=parts.brake.halted)
     if not finished and not parts.brake.halted:
         return 130
     open_blames = (Blame.INFRA, Blame.AMBIGUOUS, "")
@@ -176,8 +176,14 @@ def make_stages(parts: Parts) -> Stages:
         ),
         cancelled=cancelled,
     )
+
+    def roll(attempt: Attempt, number: int) -> Rollout | Fault:
+        if parts.agent.asks_model:
+            parts.voice.began(attempt, number)
+        return runner.roll(attempt, number)
+
     return Stages(
-        roll=runner.roll,
+        roll=roll,
         score=scoring.score,
         gold=scoring.gold,
         kept_gold=scoring.kept_gold,
@@ -221,12 +227,12 @@ class Desk:
             say=self.voice.note,
         )
 
-    def halt(self, reason: str) -> None:
+    def halt(self, reason: str, remedy: str) -> None:
         """Going on makes no sense: stop as ^C does, and let it be known why."""
         if not self.brake.halted:
-            self.brake.halted = reason
+            self.brake.halted = remedy
             self.brake.soft.set()
-            self.voice.note(f"{reason}: stopping; nothing is lost, run the same command again")
+            self.voice.note(f"{reason}: stopping; nothing is lost, {remedy}")
 
     def carry_out(
         self,

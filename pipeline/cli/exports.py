@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def conclude(run: RunDir, plan: Mapping[str, Any], ledger: Ledger) -> Results:
     """Write everything that can be made again from the ledger."""
     from pipeline import tables
-    from pipeline.results import of_book
+    from pipeline.results import cut_off_usage, of_book
     from pipeline.rundir import write_atomically
 
-    results = of_book(plan, ledger.book())
+    results = of_book(plan, ledger.book(), cut_off=cut_off_usage(run))
     by_attempt, by_instance = tables.by_attempt(results), tables.by_instance(results)
     summary = json.dumps(results.summary(), indent=2, ensure_ascii=False) + "\n"
     write_atomically(run.report / "summary.json", summary)

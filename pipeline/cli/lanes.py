@@ -46,14 +46,14 @@ def make_terms(
     recipe: Recipe,
     *,
     say: Callable[[str, bool], None],
-    halt: Callable[[str], None],
+    halt: Callable[[str, str], None],
     replayed: bool = False,
 ) -> Terms:
     """What all lanes share: pressure on the endpoint, the run's budget, the model's price.
 
     Args:
         say: told what the endpoint does, and whether it is down.
-        halt: told why going on makes no sense.
+        halt: told why going on makes no sense, and what would mend it.
         replayed: nobody is asked, so nothing is paid and nothing has to wait.
     """
     from pipeline.gateway import Pressure, Purse, Terms, price_of
@@ -85,7 +85,7 @@ def pay_before(purse: Purse, run: RunDir) -> None:
 
     purse.pay(spent_before(run))
     if purse.empty:
-        raise UserError(f"run budget: {purse.empty}; raise it with --set budget.…")
+        raise UserError(f"run budget: {purse.empty}; raise it: --set budget.{purse.limit}=…")
 
 
 def spent_before(run: RunDir) -> Usage:
@@ -98,6 +98,7 @@ def spent_before(run: RunDir) -> Usage:
     from pipeline.gateway.tapes import find_tape, read_tape
     from pipeline.ledger import Kind, Ledger
     from pipeline.outcomes import UserError
+    from pipeline.results import cut_off_usage
 
     usage = Usage()
     rows: set[Path] = set()
@@ -109,11 +110,10 @@ def spent_before(run: RunDir) -> Usage:
                     rows.add(run.attempt(row.attempt, row.try_number))
     tries = (path.parent for path in run.root.glob("attempts/*/*/try-*/tape.jsonl*"))
     orphans = [find_tape(place) for place in set(tries) - rows]
-    for path in [*run.cut_off_tapes(), *(path for path in orphans if path)]:
-        # One that is damaged beyond its header said nothing.
+    for path in (path for path in orphans if path):
         with contextlib.suppress(UserError):
             usage += read_tape(path).usage
-    return usage
+    return usage + cut_off_usage(run)
 
 
 @contextlib.contextmanager

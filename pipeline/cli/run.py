@@ -12,7 +12,6 @@ from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
     from pipeline.cli.lanes import Sources
-    from pipeline.gateway import Terms
     from pipeline.recipe import Recipe
 
 ENDPOINT = ("model.base_url", "model.headers")
@@ -37,8 +36,8 @@ def run_recipe(
 ) -> int:
     """Draw, resolve and carry out a recipe; its exit status."""
     from pipeline.cli import drive, parts, planning, replays
-    from pipeline.cli.doctor import refuse_sick
     from pipeline.cli.lanes import open_lanes, pay_before
+    from pipeline.cli.look import budget_warnings, look
     from pipeline.rundir import RunDir
 
     agent = parts.make_agent(recipe.agent.name, recipe.agent.options)
@@ -67,32 +66,16 @@ def run_recipe(
     if agent.asks_model and recording is None:
         pay_before(dataclasses.replace(desk.terms.purse), desk.run)
         # The first thing that costs money; images come after it.
-        checks = refuse_sick(recipe, agent, logs=logs) if doctor else ()
-        warnings = [f"{check.name}: {check.detail}" for check in checks]
-        for warning in [*warnings, *budget_warnings(recipe, desk.terms)]:
+        for warning in (
+            look(recipe, agent, plan, desk.run, desk.terms)
+            if doctor
+            else budget_warnings(recipe, desk.terms)
+        ):
             desk.voice.note(warning)
         source = parts.make_source(recipe, plan, agent)
     scorer = parts.make_official_scorer(sandboxes, plan)
     with open_lanes(source, plan, recipe.model.server_id, desk.terms) as lanes:
         return desk.carry_out(instances, agent, sandboxes, scorer, lanes, recording=recording)
-
-
-def budget_warnings(recipe: Recipe, terms: Terms) -> list[str]:
-    """What a limit in dollars cannot do without a price."""
-    dollars = [
-        f"{name} ${value:g}"
-        for name, value in (
-            ("limits.cost_usd", recipe.limits.cost_usd),
-            ("budget.cost_usd", recipe.budget.cost_usd),
-        )
-        if value
-    ]
-    if not dollars or terms.price is not None or recipe.model.replies:
-        return []
-    return [
-        f"no price of {recipe.model.server_id} is known (model.prices), so {' and '.join(dollars)} "
-        "bind only if the endpoint reports what a request cost; limits in tokens always bind"
-    ]
 
 
 def run(
@@ -114,17 +97,23 @@ def run(
 ) -> None:
     """Solve, score and settle the instances of a config; run again to continue."""
     from pipeline import config as configs
+    from pipeline.rundir import RunDir
 
     if strict and replay is None:
         raise UserError("--strict belongs to --replay RUN")
-    status = run_recipe(
-        configs.load(config, assignments or (), unneeded=ENDPOINT if replay else ()),
-        logs=logs,
-        quiet=quiet,
-        replay=run_named(replay, logs) if replay else None,
-        strict=strict,
-        doctor=doctor,
-    )
+    recipe = configs.load(config, assignments or (), unneeded=ENDPOINT if replay else ())
+    try:
+        status = run_recipe(
+            recipe,
+            logs=logs,
+            quiet=quiet,
+            replay=run_named(replay, logs) if replay else None,
+            strict=strict,
+            doctor=doctor,
+        )
+    except UserError:
+        RunDir(logs / recipe.name).discard_unbegun()
+        raise
     raise typer.Exit(status)
 
 

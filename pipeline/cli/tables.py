@@ -65,11 +65,16 @@ def status(
     from pipeline.results import load
     from pipeline.rundir import RunDir
 
-    results = load(RunDir(run))
+    place = RunDir(run)
+    results = load(place)
     if as_json:
         typer.echo(json.dumps(results.summary(), indent=2))
         return
-    Voice().report(results)
+    voice = Voice()
+    if place.driver:
+        trying = ", ".join(place.under_way) or "between two tries"
+        voice.out.print(f"running (pid {place.driver}): {trying}", style="bold", markup=False)
+    voice.report(results)
 
 
 def register(app: typer.Typer) -> None:

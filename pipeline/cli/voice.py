@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pipeline import tables
-from pipeline.domain import Fault, Rollout, Stop, Verdict
+from pipeline.domain import Attempt, Fault, Rollout, Stop, Verdict
 from pipeline.ledger import Book, Kind, Row
 from pipeline.outcomes import Blame, Control, Outcome, Settlement
 from pipeline.results import Results
@@ -65,6 +65,13 @@ class Voice:
             said = "paused: the endpoint is down" if down else "attempts"
             self.progress.update(self.progress.task_ids[0], description=said)
 
+    def began(self, attempt: Attempt, number: int) -> None:
+        """Where nobody sees a bar, that something has begun is news."""
+        if self.progress is None and not self.quiet:
+            blank = " " * len(f"[{self.total}/{self.total}]")
+            text = f"{attempt.instance_id} #{attempt.number} try {number} begins"
+            self.err.print(f"{blank} {escape(text)}")
+
     def say(self, text: str) -> None:
         if not self.quiet:
             self.err.print(escape(text))
@@ -113,11 +120,11 @@ class Voice:
             )
             self.err.print(f"{escape(where)} {text}")
 
-    def closing(self, results: Results, root: Path) -> None:
+    def closing(self, results: Results, root: Path, *, remedy: str = "") -> None:
         """Where the run is, and what is left to do."""
         counts = results.summary()
         left = counts["pending"] + counts["blame"][Blame.INFRA] + counts["blame"][Blame.AMBIGUOUS]
-        todo = f"{tables.count(left, 'attempt')} to do: run the same command again"
+        todo = f"{tables.count(left, 'attempt')} to do: {remedy or 'run the same command again'}"
         place = root.relative_to(Path.cwd()) if root.is_relative_to(Path.cwd()) else root
         self.say(f"{place}: {todo if left else 'nothing is left to do'}")
 
@@ -156,7 +163,7 @@ def describe(row: Row) -> str:
             return ""
         f2p, p2p = value.fail_to_pass, value.pass_to_pass
         counts = f" (fail to pass {f2p.passed}/{f2p.total}, pass to pass {p2p.passed}/{p2p.total})"
-        how = ", ".join((f"{value.seconds:.0f} s", *value.evidence.reasons))
+        how = ", ".join(value.evidence.reasons or (f"{value.seconds:.0f} s",))
         return f"{name} {value.finding}{counts if f2p.total else ''}, {how}"
     assert isinstance(value, Settlement)
     if value.control is Control.IMPORTED:

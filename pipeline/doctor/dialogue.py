@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,6 +119,8 @@ class Dialogue:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     request_seconds: float = REQUEST_SECONDS
     in_flight: int = 5
+    heard: Callable[[Exchange], None] = lambda said: None
+    """Told of every completion that was asked for and answered: somebody is billed for it."""
     spent: Usage = field(default_factory=Usage)
     completions: list[Exchange] = field(default_factory=list)
     """All that came back whole, of any question."""
@@ -214,6 +216,7 @@ class Dialogue:
             tree=said.tree,
             reading=reading,
         )
+        self.heard(found)
         if found.fine:
             self.completions.append(found)
         return found

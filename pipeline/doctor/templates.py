@@ -26,7 +26,7 @@ KINDS = {
     "gateway": Kind(
         title="an OpenAI-compatible gateway that serves without /v1",
         base_url="https://gateway.example.com",
-        model="openai/my-model",
+        model="openai/YOUR_MODEL_ID",
         key_variable="OPENAI_API_KEY",
         notes="""\
 # It serves at <base_url>/chat/completions; a /v1 in between would answer 404. The part after the
@@ -35,7 +35,7 @@ KINDS = {
     "v1": Kind(
         title="an OpenAI-compatible endpoint that serves under /v1",
         base_url="https://gateway.example.com/v1",
-        model="openai/my-model",
+        model="openai/YOUR_MODEL_ID",
         key_variable="OPENAI_API_KEY",
         notes="""\
 # It serves at <base_url>/chat/completions: base_url ends in /v1, once, with nothing after it.""",

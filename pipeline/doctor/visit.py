@@ -53,6 +53,8 @@ class Patient:
     """The agent works through tool calls: without them it does nothing."""
     one_call_a_reply: bool = False
     """Several calls in one reply are an error to this agent."""
+    heard: Callable[[Exchange], None] = lambda said: None
+    """Told of every completion: somebody is billed for it."""
     tested: str = ""
     """The version of the agent's program that passone is tested with."""
 
@@ -91,6 +93,7 @@ class Visit:
                 self.key,
                 headers=recipe.model.headers,
                 in_flight=min(5, recipe.gateway.in_flight),
+                heard=self.patient.heard,
             )
         return self._dialogue
 

@@ -32,6 +32,11 @@ class Purse:
         self.spent_tokens += usage.tokens
 
     @property
+    def limit(self) -> str:
+        """Which limit was reached first: its key."""
+        return "cost_usd" if self.cost_usd and self.spent_usd >= self.cost_usd else "tokens"
+
+    @property
     def empty(self) -> str:
         """Why nothing more may be asked; empty while something may."""
         if self.cost_usd and self.spent_usd >= self.cost_usd:

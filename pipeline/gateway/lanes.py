@@ -82,7 +82,7 @@ class Terms:
     purse: Purse = field(default_factory=Purse)
     """Of the whole run."""
     price: PriceRecipe | None = None
-    halt: Callable[[str], None] = lambda reason: None
+    halt: Callable[[str, str], None] = lambda reason, remedy: None
     stuck: int = 0
     """Requests that wait for a run's purse to be filled."""
 
@@ -184,7 +184,8 @@ class Lane:
                     return turn
                 # It was spent by those before us in line.
                 self.terms.pressure.leave(turn)
-            self.terms.halt(f"run budget: {self.terms.purse.empty}")
+            remedy = f"raise budget.{self.terms.purse.limit} and run again"
+            self.terms.halt(f"run budget: {self.terms.purse.empty}", remedy)
             self.leaves_unanswered("the run's budget was spent")
             # That ends no attempt: this try is cut off as by ^C, and done again.
             self.terms.stuck += 1

@@ -48,8 +48,8 @@ class Pressure:
     settings: GatewayRecipe = field(default_factory=GatewayRecipe)
     say: Callable[[str], None] = lambda text: None
     """Told when the endpoint goes down, and when it is back."""
-    halt: Callable[[str], None] = lambda reason: None
-    """Told when going on makes no sense."""
+    halt: Callable[[str, str], None] = lambda reason, remedy: None
+    """Told why going on makes no sense, and what would mend it."""
     clock: Callable[[], float] = time.monotonic
     limit: float = 0.0
     """Requests in flight, at most; adapts."""
@@ -67,6 +67,7 @@ class Pressure:
     _queue: deque[asyncio.Event] = field(default_factory=deque)
     _minute: deque[Turn] = field(default_factory=deque)
     _said: str = ""
+    _told_at: float = -NEVER
 
     def __post_init__(self) -> None:
         self.limit = self.limit or float(self.settings.in_flight)
@@ -162,6 +163,10 @@ class Pressure:
         if overloaded and turn.at >= self._cut_at:
             # One cut for all that were under way together: they met the same wall.
             self.limit, self._cut_at = max(1.0, self.limit / 2), now
+            if now - self._told_at >= MINUTE:
+                self._told_at = now
+                most = f"{int(self.limit)} request{'' if int(self.limit) == 1 else 's'}"
+                self.say(f"the endpoint asks for less ({why[:120]}): {most} at a time for now")
         if not self._row:
             self._row_since = turn.at
         self._row.append(whose)
@@ -184,7 +189,10 @@ class Pressure:
         """An answer that asking again will not change: a wrong key, a wrong address."""
         self._refused.add(whose)
         if len(self._refused) >= HALTS_AFTER:
-            self.halt(f"{len(self._refused)} attempts in a row were refused: {why}")
+            self.halt(
+                f"{len(self._refused)} attempts in a row were refused: {why}",
+                "mend that (a valid key, say) and run the same command again",
+            )
 
     def leave(self, turn: Turn) -> None:
         """A request is over, whatever came of it; said twice, it is over once."""
@@ -202,4 +210,7 @@ class Pressure:
 
     def _look_at_the_clock(self) -> None:
         if self.down_seconds > self.settings.deadline_seconds:
-            self.halt(f"the endpoint has been down for {self.down_seconds:.0f} s ({self._said})")
+            self.halt(
+                f"the endpoint has been down for {self.down_seconds:.0f} s ({self._said})",
+                "run the same command again when it answers",
+            )

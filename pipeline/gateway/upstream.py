@@ -20,7 +20,10 @@ from pipeline.outcomes import UserError
 from pipeline.recipe import ModelRecipe
 
 PLACEHOLDER = re.compile(
-    r"your[_-]|\byour\b|changeme|change_me|placeholder|<.*>|^x{3,}$|^sk-x+$|\.{3}$", re.IGNORECASE
+    r"your[_-]|\byour\b|changeme|change_me|placeholder|<.*>|^x{3,}$|^sk-x+$|\.{3}$"
+    # Hosts that nobody has (RFC 2606).
+    r"|[/.]example(\.(com|org|net))?(?=[:/]|$)",
+    re.IGNORECASE,
 )
 REDACTED = "[redacted by passone]"
 SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
