@@ -47,6 +47,30 @@ def read(tmp_path: Path, content: str | bytes, **options: str) -> Bill:
 
 PLAIN = {"time": "2026-06-28 12:00:05", "model": "m", "input": 10, "output": 2, "cost": "0.001"}
 
+ZONED: Row = {"time": "2026-06-28T12:00:05+00:00"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "zone_name", "ahead"),
+    [
+        ({}, "", 0),
+        ({}, "+05:30", 5.5),
+        ({}, "Asia/Shanghai", 8),
+        (ZONED, "", None),
+        ({"time": str(UNIX)}, "", None),
+        ({"time": "2026-06-28 12:00:05 UTC"}, "", None),
+    ],
+)
+def test_a_bill_knows_whether_its_times_name_their_zone(
+    tmp_path: Path, changes: Row, zone_name: str, ahead: float | None
+) -> None:
+    bill = read(tmp_path, csv_of([{**PLAIN, **changes}]), zone_name=zone_name)
+    assert bill.ahead == (None if ahead is None else timedelta(hours=ahead))
+    assert bill.zone_of(timedelta(hours=-1)) == (
+        "" if ahead is None else {0: "-01:00", 5.5: "+04:30", 8: "+07:00"}[ahead]
+    )
+
+
 # Presets: one line of each export, as its source has it.
 
 USAGE = {"usage_object": {"prompt_tokens_details": {"cached_tokens": 64}}}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.bill import PRESETS, Bill, Columns, Entry, columns_of, read_bill
+from pipeline.bill import PRESETS, Bill, Columns, Entry, columns_of, discount_of, plain, read_bill
 from pipeline.cli import main
 from pipeline.domain import Attempt, Cause, Fault, Patch, Rollout, Stop, Usage
 from pipeline.gateway.tapes import Exchange, Header, Recorder
@@ -25,9 +27,8 @@ from pipeline.ledger import Kind as RowKind
 from pipeline.ledger import Ledger
 from pipeline.outcomes import UserError
 from pipeline.reconcile import Kind, Reconciliation, Standing, reconcile
-from pipeline.reconcile.explain import discount_of
 from pipeline.reconcile.ledgers import Fate, Request, Try, Window
-from pipeline.reconcile.matching import match, plain, sweep
+from pipeline.reconcile.matching import match, sweep
 from pipeline.rundir import RunDir
 from tests.fakes import PROPERTY, make_plan, plan_json
 
@@ -131,6 +132,8 @@ class World:
     root: Path
     agent: str = "miniswe"
     where: str = WHERE
+    name: str = "r"
+    begun: str = START.isoformat()
     tries: dict[tuple[Attempt, int], Sequence[Asked]] = field(default_factory=dict)
     """Tape by attempt and try."""
     silent: set[tuple[Attempt, int]] = field(default_factory=set)
@@ -139,19 +142,19 @@ class World:
 
     @property
     def run(self) -> RunDir:
-        return RunDir(self.root / "logs" / "r")
+        return RunDir(self.root / "logs" / self.name)
 
     def tape(self, path: Path, attempt: Attempt, number: int, asked: Iterable[Asked]) -> Recorder:
         path.parent.mkdir(parents=True, exist_ok=True)
         header = Header(
-            run="r",
+            run=self.name,
             plan="p",
             instance_id=attempt.instance_id,
             attempt=attempt.number,
             try_number=number,
             model=MODEL,
             where=self.where,
-            begun=START.isoformat(),
+            begun=self.begun,
         )
         recorder = Recorder(path, header)
         for one in asked:
@@ -159,7 +162,7 @@ class World:
         return recorder
 
     def write(self) -> World:
-        plan = make_plan("a-1", "b-2", agent=self.agent, name="r")
+        plan = make_plan("a-1", "b-2", agent=self.agent, name=self.name)
         self.run.root.mkdir(parents=True)
         self.run.plan.write_text(json.dumps(plan_json(plan)))
         with Ledger(self.run.ledger) as ledger:
@@ -234,6 +237,31 @@ def kinds(found: Reconciliation) -> set[Kind]:
 def text(found: Reconciliation, kind: Kind) -> str:
     [said] = [finding.text for finding in found.findings if finding.kind is kind]
     return said
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def passone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Said]:
+    def call(*argv: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["passone", "reconcile", *map(str, argv)])
+        capsys.readouterr()
+        try:
+            main()
+            status = 0
+        except SystemExit as leaving:
+            status = leaving.code if isinstance(leaving.code, int) else 1
+        captured = capsys.readouterr()
+        return Said(status, captured.out, captured.err)
+
+    return call
 
 
 # Agreement
@@ -349,15 +377,14 @@ def test_a_discarded_reply_is_billed_and_stands_apart(world: World) -> None:
     assert found.by_ledger[-1]["requests"] == 0
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_a_line_that_repeats_another_is_billed_twice(world: World, named: bool) -> None:
-    first = [replace(one, id=f"gen-{n}" if named else "") for n, one in enumerate(FIRST)]
+def test_a_line_that_repeats_the_id_of_another_is_billed_twice(world: World) -> None:
+    first = [replace(one, id=f"gen-{n}") for n, one in enumerate(FIRST)]
     world.tries = {(A, 1): first}
     found = world.write().reconciled(lines(*first, first[1]))
     assert kinds(found) == {Kind.AGREED, Kind.BILLED_TWICE}
     [twice] = [f for f in found.findings if f.kind is Kind.BILLED_TWICE]
     assert twice.figures is not None
-    assert (twice.figures.requests, list(twice.lines)) == (1, [6] if named else list(twice.lines))
+    assert (twice.figures.requests, list(twice.lines)) == (1, [6])
     assert found.total.billed.requests == 5
 
 
@@ -609,15 +636,27 @@ def test_any_other_agent_is_not_recorded(world: World) -> None:
 
 
 def test_not_one_request_on_the_bill_is_an_alarm_that_names_the_endpoint(world: World) -> None:
-    found = world.write().reconciled(lines(Asked(at=12, tokens=(1, 1)))[:0])
+    found = world.write().reconciled(lines(Asked(at=9e5, tokens=(1, 1))))
     [alarm, *_] = found.findings
     assert (alarm.kind, alarm.kind.standing) == (Kind.ELSEWHERE, Standing.ALARM)
     assert (
         "NOT ONE of the run's 7 requests is on this bill: the traffic went elsewhere" in alarm.text
     )
     assert f"The run asked {WHERE}" in alarm.text
-    assert "The bill has no line at all" in alarm.text
     assert not found.settled
+
+
+def test_a_bill_without_lines_is_said_to_have_none(
+    world: World, passone: Callable[..., Said]
+) -> None:
+    said = passone(world.write().run.root, bill_of(world.root / "bill.csv", []))
+    assert said.status == 3
+    assert "ALARM" not in said.out
+    assert "UNEXPLAINED: the bill has no lines, and so none of the run's 7 requests" in said.out
+    assert "exported for another period, account, key or filter" in said.out
+    assert f"The run asked {WHERE} from 2026-06-28 12:00:00 to" in said.out
+    untimed = [one.line(created_at="") for one in FIRST]
+    assert "no lines with a time (4 without one)" in text(world.reconciled(untimed), Kind.NO_LINES)
 
 
 def test_a_bill_of_strangers_only_is_an_alarm_that_names_them(world: World) -> None:
@@ -640,11 +679,178 @@ def test_a_bill_in_another_zone_is_an_alarm_that_asks_for_it(world: World) -> No
         for one in (*FIRST, *SECOND)
     ]
     world.write()
-    said = text(world.reconciled(rows), Kind.ELSEWHERE)
-    assert "The bill runs from 2026-06-28 20:00:00" in said
-    assert "of another zone (--timezone)?" in said
     found = reconcile(world.run, world.bill(rows, zone_name="+08:00"))
     assert kinds(found) == {Kind.AGREED}
+
+
+@pytest.mark.parametrize(
+    ("hours", "given_zone", "zone", "words"),
+    [
+        (8.0, "", "+08:00", "8 h too late"),
+        (-5.0, "", "-05:00", "5 h too early"),
+        (5.75, "", "+05:45", "5.75 h too late"),
+        (1.0, "", "+01:00", "1 h too late"),
+        (0.0, "Asia/Shanghai", "+00:00", "8 h too early"),
+        (-3.5, "+02:00", "-03:30", "5.5 h too early"),
+    ],
+)
+def test_the_zone_that_is_suggested_is_accepted_and_right(
+    world: World,
+    passone: Callable[..., Said],
+    hours: float,
+    given_zone: str,
+    zone: str,
+    words: str,
+) -> None:
+    # The run lasts longer than an hour: some lines fall into its window all the same.
+    world.tries[B, 1] = talk(4000.0, 6, size=1200)
+    rows = [
+        one.line(created_at=(START + timedelta(hours=hours, seconds=one.at)).isoformat()[:19])
+        for one in (*FIRST, *world.tries[B, 1])
+    ]
+    bill = bill_of(world.root / "bill.csv", rows)
+    given = ["--timezone", given_zone] if given_zone else []
+    said = passone(world.write().run.root, bill, *given)
+    assert said.status == 3
+    assert f"UNEXPLAINED: the bill has the run's requests {words}: its times" in said.out
+    [suggested] = re.findall(r"try again with (--timezone \S+)\. ", said.out)
+    assert suggested == f"--timezone {zone}"
+    again = passone(world.run.root, bill, *suggested.split())
+    assert (again.status, "everything is accounted for" in again.out) == (0, True), again.err
+
+
+def test_no_zone_is_suggested_where_the_bill_names_its_own(world: World) -> None:
+    rows = [
+        one.line(created_at=(START + timedelta(hours=2, seconds=one.at)).isoformat())
+        for one in (*FIRST, *SECOND)
+    ]
+    said = text(world.write().reconciled(rows), Kind.OTHER_ZONE)
+    assert "of another zone than they say; export it again in UTC" in said
+
+
+@pytest.mark.parametrize("minutes", [7, 24 * 60])
+def test_no_zone_is_suggested_that_no_zone_explains(world: World, minutes: int) -> None:
+    rows = [
+        one.line(created_at=(START + timedelta(minutes=minutes, seconds=one.at)).isoformat()[:19])
+        for one in (*FIRST, *SECOND)
+    ]
+    assert Kind.ELSEWHERE in kinds(world.write().reconciled(rows))
+
+
+# Other runs, and passone's own requests
+
+
+def another(
+    world: World,
+    asked: Sequence[Asked],
+    name: str = "second",
+    *,
+    where: str = WHERE,
+    begun: str = START.isoformat(),
+) -> World:
+    """A run beside this one, whose tapes were written while it asked."""
+    there = World(world.root, name=name, where=where, begun=begun, tries={(A, 1): asked}).write()
+    for tape in there.run.root.rglob("tape.jsonl*"):
+        ended = (START + timedelta(seconds=asked[-1].at + 2)).timestamp()
+        os.utime(tape, (ended, ended))
+    return there
+
+
+def named(asked: Sequence[Asked], name: str, seconds: float = 0.0) -> list[Asked]:
+    return [replace(one, id=f"{name}-{n}", at=one.at + seconds) for n, one in enumerate(asked)]
+
+
+@pytest.mark.parametrize("seconds", [1.0, 40.0])
+@pytest.mark.parametrize("ids", [True, False])
+def test_lines_of_another_run_are_of_that_run(
+    world: World, passone: Callable[..., Said], seconds: float, ids: bool
+) -> None:
+    first, second = named(FIRST, "gen"), named(FIRST, "other", seconds)
+    world.tries = {(A, 1): first}
+    another(world.write(), second)
+    changes = {} if ids else {"generation_id": ""}
+    bill = bill_of(world.root / "b.csv", [one.line(**changes) for one in (*first, *second)])
+    said = passone(world.run.root, bill)
+    assert said.status == 0, said.out
+    assert "explained: 4 lines are of run second" in said.out
+    assert "billed twice" not in said.out
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_lines_of_a_run_that_left_no_tapes_are_unexplained(world: World, ids: bool) -> None:
+    first, second = named(FIRST, "gen"), named(FIRST, "other", 1.0)
+    world.tries = {(A, 1): first}
+    rows = [one.line(**({} if ids else {"generation_id": ""})) for one in (*first, *second)]
+    found = world.write().reconciled(rows)
+    assert kinds(found) == {Kind.AGREED, Kind.NOT_ON_TAPES}
+    said = text(found, Kind.NOT_ON_TAPES)
+    assert "4 lines of the run's model" in said
+    assert "another run or somebody else uses the same key" in said
+    repeats = "4 with the tokens of requests that have their line already"
+    assert (repeats in said) == (not ids)
+
+
+def test_where_ids_tell_a_line_of_another_id_is_no_request_of_the_run(world: World) -> None:
+    first = named(FIRST, "gen")
+    world.tries = {(A, 1): first}
+    found = world.write().reconciled(lines(*first[1:], replace(first[0], id="other")))
+    assert kinds(found) == {Kind.AGREED, Kind.NOT_ON_TAPES, Kind.NOT_ON_BILL}
+
+
+def test_where_ids_tell_a_retry_of_an_unknown_id_is_explained(world: World) -> None:
+    first = [*named(FIRST, "gen"), replace(RETRIED[0], at=60, ordinal=9)]
+    first.append(replace(RETRIED[1], at=95, ordinal=9, id="gen-9"))
+    world.tries = {(A, 1): first}
+    rows = lines(*first[:4], replace(first[4], tokens=(900, 11), id="lost"), first[5])
+    assert kinds(world.write().reconciled(rows)) == {Kind.AGREED, Kind.RETRIED_AND_BILLED}
+
+
+def test_a_request_that_was_sent_again_may_have_two_lines(world: World) -> None:
+    asked = replace(FIRST[1], again=1)
+    world.tries = {(A, 1): [FIRST[0], asked]}
+    found = world.write().reconciled(lines(FIRST[0], asked, asked))
+    assert kinds(found) == {Kind.AGREED, Kind.BILLED_TWICE}
+
+
+def test_only_tapes_of_the_time_and_the_endpoint_count_and_broken_ones_do_no_harm(
+    world: World,
+) -> None:
+    first, second = named(FIRST, "gen"), named(FIRST, "other", 1.0)
+    world.tries = {(A, 1): first}
+    another(world.write(), second, "elsewhere", where="https://other.example/v1")
+    tape = another(world, second, "broken").run.attempt(A, 1) / "tape.jsonl.zst"
+    tape.write_bytes(b"noise")
+    tape = another(world, second, "earlier").run.attempt(A, 1) / "tape.jsonl.zst"
+    os.utime(tape, (0, 0))
+    another(world, second, "later", begun="2026-06-29T12:00:00+00:00")
+    shutil.copytree(world.run.root, world.root / "logs" / "copy")
+    found = world.reconciled(lines(*first, *second))
+    assert kinds(found) == {Kind.AGREED, Kind.NOT_ON_TAPES}
+    assert not any(found.found.others.values())
+
+
+def test_what_passone_asked_before_the_run_is_its_own_and_no_attempt(
+    world: World, passone: Callable[..., Said]
+) -> None:
+    look = [Asked(at=-8, tokens=(31, 2)), Asked(at=-5, tokens=(60, 9), ordinal=2)]
+    world.write()
+    world.tape(world.run.cut_off / "doctor-1a.jsonl", Attempt("doctor", 0), 0, look).close()
+    rows = lines(*look, *FIRST, *SECOND)
+    found = world.reconciled(rows)
+    assert kinds(found) == {Kind.AGREED, Kind.OWN_LOOK}
+    assert text(found, Kind.OWN_LOOK).startswith("2 requests of passone's own look before the run")
+    assert found.total.answered.requests == found.total.billed.requests == 9
+    assert found.total.said.requests == 7
+    # Nothing of it was cut off: a line more is somebody else's.
+    said = passone(world.run.root, bill_of(world.root / "b.csv", rows))
+    assert (said.status, "| doctor (before the run) |" in said.out) == (0, True)
+    assert "– / 2 / 2" in said.out
+    stranger = Asked(at=-2, tokens=(50_000, 9))
+    assert kinds(world.reconciled(lines(*look, *FIRST, *SECOND, stranger))) == {
+        Kind.AGREED,
+        Kind.OWN_LOOK,
+        Kind.NOT_ON_TAPES,
+    }
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -861,31 +1067,6 @@ def test_a_model_is_the_same_under_any_of_its_names(one: str, other: str, same: 
 # The command
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    status: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def passone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Said]:
-    def call(*argv: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["passone", "reconcile", *map(str, argv)])
-        capsys.readouterr()
-        try:
-            main()
-            status = 0
-        except SystemExit as leaving:
-            status = leaving.code if isinstance(leaving.code, int) else 1
-        captured = capsys.readouterr()
-        return Said(status, captured.out, captured.err)
-
-    return call
-
-
 def test_the_table_has_attempts_ledgers_and_sentences(
     world: World, passone: Callable[..., Said]
 ) -> None:
@@ -900,7 +1081,10 @@ def test_the_table_has_attempts_ledgers_and_sentences(
     assert "7 / 7 / 7" in said.out
     assert "| gateway: answered" in said.out
     assert "7 lines on the bill, 0 not of this run; billed for it: 7 requests" in said.out
-    assert said.out.endswith("everything is accounted for\n")
+    head, _, rest = said.out.partition("\n\n")
+    assert rest.startswith("everything is accounted for\n7 lines on the bill"), head
+    assert rest.index("note: 7 requests") < rest.index("| instance")
+    assert "gateway: discarded" not in said.out, "a row of zeros"
     total = passone(world.run.root, bill, "--by", "total")
     assert "a-1" not in total.out
     assert "agent says" in total.out
@@ -910,7 +1094,8 @@ def test_what_is_not_explained_is_loud_and_leaves_three(
     world: World, passone: Callable[..., Said]
 ) -> None:
     world.write()
-    said = passone(world.run.root, bill_of(world.root / "bill.csv", []))
+    strangers = lines(Asked(at=9e5, tokens=(1, 1)))
+    said = passone(world.run.root, bill_of(world.root / "bill.csv", strangers))
     assert said.status == 3
     assert "ALARM: NOT ONE of the run's 7 requests is on this bill" in said.out
     assert "1 difference is not explained" in said.out

@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
+from operator import mul
 from pathlib import Path
 from typing import Any
 
 from pipeline.bill.columns import PRESETS, Columns, columns_of, decide
-from pipeline.bill.rows import Row, amount, count, moment, pick, read_table, text_of, zone_of
+from pipeline.bill.rows import (
+    Row,
+    amount,
+    count,
+    moment,
+    pick,
+    plain,
+    read_table,
+    text_of,
+    zone_of,
+)
+from pipeline.domain import Usage
 from pipeline.outcomes import UserError
 
-__all__ = ["PRESETS", "Bill", "Columns", "Entry", "columns_of", "read_bill"]
+__all__ = [
+    "PRESETS",
+    "Bill",
+    "Columns",
+    "Entry",
+    "columns_of",
+    "discount_of",
+    "plain",
+    "read_bill",
+    "shift_of",
+]
 
 DAY, HOUR, MINUTE = 86400.0, 3600.0, 60.0
+QUARTER = timedelta(minutes=15)
+ZONES = range(-12 * 4, 14 * 4 + 1)
+"""Every offset that a zone has, in quarters of an hour."""
+CLOCK_SECONDS = 5.0
+"""By which clocks may differ where nothing but the time tells one zone from another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +81,15 @@ class Bill:
     """Its lines are sums, or do not tell requests apart."""
     left_out: int = 0
     """Lines without a time: sums, mostly."""
+    ahead: timedelta | None = None
+    """Of UTC, by the zone in which its times were read; None: they name their own."""
+
+    def zone_of(self, shift: timedelta) -> str:
+        """What `--timezone` has to say where its times are off so far; empty: it has no say."""
+        if self.ahead is None:
+            return ""
+        minutes = (self.ahead + shift) // timedelta(minutes=1)
+        return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
 def resolution_of(times: Sequence[datetime]) -> float:
@@ -62,6 +100,34 @@ def resolution_of(times: Sequence[datetime]) -> float:
         if any(getattr(time, fraction) for time in times):
             return seconds
     return DAY
+
+
+def shift_of(bill: Bill, asked: Iterable[tuple[Usage, datetime, datetime]]) -> timedelta:
+    """By how many quarters of an hour its times are off; zero: nothing says that they are.
+
+    Of each request: its tokens, begin and end. Most of them must have a line at that
+    time, and less than half of them one at their own.
+    """
+    times: defaultdict[tuple[int | None, int | None], list[datetime]] = defaultdict(list)
+    for entry in bill.entries:
+        times[entry.input_tokens, entry.output_tokens].append(entry.time)
+    there = [(times[u.input_tokens, u.output_tokens], low, high) for u, low, high in asked]
+    near = timedelta(seconds=bill.resolution_seconds + CLOCK_SECONDS)
+
+    def met(quarters: int) -> int:
+        shift, found = quarters * QUARTER, 0
+        for lines, low, high in there:
+            place = bisect_left(lines, low + shift - near)
+            found += place < len(lines) and lines[place] <= high + shift + near
+        return found
+
+    if bill.aggregated or 2 * max(met(0), sum(not lines for lines, _, _ in there)) >= len(there):
+        return timedelta()
+    here = (bill.ahead or timedelta()) // QUARTER
+    # Whole hours first: of a request that took long, both may hold.
+    shifts = sorted((zone - here for zone in ZONES), key=lambda n: (n % 4 > 0, abs(n)))
+    best = max(shifts, key=met)
+    return best * QUARTER if 2 * met(best) > len(there) else timedelta()
 
 
 def entry_of(
@@ -147,4 +213,24 @@ def read_bill(path: Path, columns: Columns | None = None, *, zone_name: str = ""
         cost_step_usd=min(steps, default=0.0),
         aggregated=aggregated,
         left_out=left_out,
+        ahead=times[0].utcoffset() if times and all(t.tzinfo is zone for t in times) else None,
     )
+
+
+def discount_of(usages: Sequence[Usage]) -> float:
+    """What the tapes price a cached token lower than any other; zero where they do not tell.
+
+    By least squares over input, cached input and output, in whole numbers: exact.
+    """
+    known = [usage for usage in usages if usage.cost_usd is not None]
+    names = ("input_tokens", "cached_tokens", "output_tokens")
+    columns = [[int(getattr(usage, name)) for usage in known] for name in names]
+    costs = [round((usage.cost_usd or 0.0) * 10**12) for usage in known]
+
+    def determinant(a: Sequence[int], b: Sequence[int], c: Sequence[int]) -> int:
+        return sum(a[i] * (b[i - 2] * c[i - 1] - b[i - 1] * c[i - 2]) for i in range(3))
+
+    first, second, third = ([sum(map(mul, one, other)) for one in columns] for other in columns)
+    whole = determinant(first, second, third)
+    priced = [sum(map(mul, column, costs)) for column in columns]
+    return -determinant(first, priced, third) / whole / 10**12 if whole else 0.0

@@ -10,7 +10,7 @@ import re
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -31,6 +31,8 @@ MOST = Decimal(10) ** 18
 YEARS = range(2000, 2101)
 UNIX = re.compile(r"\d{9,19}(\.\d+)?")
 """Seconds since 1970, or milli-, micro- or nanoseconds; eight digits are a date."""
+VARIANT = re.compile(r":(free|nitro|floor|online|extended|exacto|beta)$")
+SNAPSHOT = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 MOST_CELL_CHARACTERS = 2**31 - 1
 
 
@@ -146,6 +148,12 @@ def pick(row: Row, name: str) -> Any:
     return value
 
 
+def plain(model: str) -> str:
+    """A model's name without provider, variant and date."""
+    name = VARIANT.sub("", model.strip().lower().rsplit("/", 1)[-1])
+    return SNAPSHOT.sub("", name)
+
+
 def text_of(cell: object) -> str:
     text = "" if cell is None else str(cell).strip()
     return "" if text.lower() in EMPTY else text
@@ -194,9 +202,11 @@ def zone_of(name: str) -> tzinfo:
     Raises:
         UserError: nobody knows this zone.
     """
-    offset = "Z" if name.upper() == "UTC" else name
+    if name.upper() == "UTC":
+        # Not UTC itself: which times named no zone is seen by whose zone they have.
+        return timezone(timedelta(), "UTC")
     with contextlib.suppress(ValueError):
-        zone = datetime.fromisoformat(f"2000-01-01T00:00{offset}").tzinfo
+        zone = datetime.fromisoformat(f"2000-01-01T00:00{name}").tzinfo
         if zone is not None:
             return zone
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from pipeline.domain import Attempt
     from pipeline.reconcile import Account, Reconciliation
 
 EPILOG = """Examples:
@@ -20,6 +22,8 @@ EPILOG = """Examples:
   passone reconcile logs/mini-5 bill.csv --columns litellm --timezone Asia/Tokyo --by total"""
 
 UNSETTLED = 3
+NAMING = ("ledger", "instance", "#", "tries")
+NOTHING = {"0", "0.0000", "-0.0000", "–"}
 MOST_SLACK_SECONDS = 7 * 86400
 
 
@@ -70,18 +74,25 @@ def show(found: Reconciliation, kind: str, by: str) -> None:
         typer.echo(json.dumps(tree(found), indent=2, ensure_ascii=False))
         return
     if kind == "csv":
-        records = [a.record for a in found.accounts] if by == "attempt" else found.by_ledger
+        records = [flat(item) for item in found.accounts] if by == "attempt" else found.by_ledger
         sys.stdout.write(render(records, Format.CSV).decode())
         say(found, err=True)
         return
-    typer.echo(heading(found))
+    typer.echo(heading(found) + "\n")
+    say(found, err=False)
     if by == "attempt":
-        accounts = [*found.accounts, found.total]
-        typer.echo("\n" + render([side_by_side(item) for item in accounts], Format.MD).decode())
+        accounts = [side_by_side(item) for item in (*found.accounts, found.total)]
+        typer.echo("\n" + render([row for row in accounts if telling(row)], Format.MD).decode())
     else:
         typer.echo()
-    typer.echo(render([readable(row) for row in found.by_ledger], Format.MD).decode())
-    say(found, err=False)
+    ledgers = [row for row in map(readable, found.by_ledger) if telling(row)]
+    typer.echo(render(ledgers, Format.MD).decode().rstrip("\n"))
+
+
+def telling(row: Mapping[str, str]) -> bool:
+    """Whether a row says anything but zero; what is unknown is not zero."""
+    said = {cell for key, cells in row.items() if key not in NAMING for cell in cells.split(" / ")}
+    return not {"0"} <= said <= NOTHING
 
 
 def tree(found: Reconciliation) -> dict[str, Any]:
@@ -103,7 +114,7 @@ def tree(found: Reconciliation) -> dict[str, Any]:
         "summary": summary(found),
         "findings": [asdict(f) | {"standing": f.kind.standing} for f in found.findings],
         "ledgers": found.by_ledger,
-        "attempts": [account.record for account in found.accounts],
+        "attempts": [flat(account) for account in found.accounts],
     }
 
 
@@ -137,17 +148,41 @@ def text_of(value: Any) -> str:
     return f"{value:,.4f}" if isinstance(value, float) else f"{value:,}"
 
 
+def name_of(attempt: Attempt | None) -> str:
+    if attempt is None:
+        return "total"
+    return attempt.instance_id if attempt.number else f"{attempt.instance_id} (before the run)"
+
+
+def flat(account: Account) -> dict[str, Any]:
+    """One row for a machine."""
+    attempt = account.attempt
+    ledgers = {
+        "agent": account.said,
+        "gateway": account.answered,
+        "discarded": account.discarded,
+        "bill": account.billed,
+    }
+    return {
+        "instance": attempt.instance_id if attempt else "total",
+        "attempt": attempt.number if attempt else None,
+        "tries": account.tries,
+        "resent_requests": account.resent,
+        "failed_requests": account.failed,
+    } | {f"{name}_{k}": v for name, said in ledgers.items() for k, v in asdict(said).items()}
+
+
 def side_by_side(account: Account) -> dict[str, Any]:
     """One row: the three ledgers in each cell."""
     said, seen, billed = account.said, account.answered, account.billed
-    attempt, apart = account.attempt, account.discarded
+    apart = account.discarded
 
     def cell(*values: Any) -> str:
         return " / ".join(text_of(value) for value in values)
 
     return {
-        "instance": attempt.instance_id if attempt else "total",
-        "#": str(attempt.number) if attempt else "",
+        "instance": name_of(account.attempt),
+        "#": str(account.attempt.number or "") if account.attempt else "",
         "tries": str(account.tries),
         "requests agent / gateway / bill": cell(said.requests, seen.requests, billed.requests),
         "tokens in": cell(said.input_tokens, seen.input_tokens, billed.input_tokens),
@@ -164,15 +199,14 @@ def readable(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def say(found: Reconciliation, *, err: bool) -> None:
-    """Every finding in a line, the loudest first, and what it all comes to."""
+    """What it all comes to, and every finding in a line, the loudest first."""
     from pipeline.reconcile import Standing
 
-    typer.echo(summary(found), err=err)
+    typer.echo(f"{verdict(found)}\n{summary(found)}", err=err)
     for finding in found.findings:
         loud = finding.kind.standing in (Standing.ALARM, Standing.UNEXPLAINED)
         word = finding.kind.standing.value.upper() if loud else finding.kind.standing.value
         typer.echo(f"{word}: {finding.text}", err=err)
-    typer.echo(verdict(found), err=err)
 
 
 def verdict(found: Reconciliation) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from itertools import chain
 from typing import Any, TypeAlias
 
 from pipeline.bill import Bill, Entry
@@ -12,7 +13,7 @@ from pipeline.domain import Attempt, Usage
 from pipeline.outcomes import UserError
 from pipeline.reconcile.explain import of_agent, of_bill, of_tapes
 from pipeline.reconcile.findings import Figures, Finding, Kind, Standing
-from pipeline.reconcile.ledgers import NOBODY, Fate, Try, Window, total, tries_of
+from pipeline.reconcile.ledgers import NOBODY, Fate, Try, Window, beside, total, tries_of
 from pipeline.reconcile.matching import Matching, match
 from pipeline.results import load
 from pipeline.rundir import RunDir
@@ -53,19 +54,6 @@ class Account:
             billed=billed,
         )
 
-    @property
-    def record(self) -> Record:
-        """Flat, for a table."""
-        names, attempt = ("agent", "gateway", "discarded", "bill"), self.attempt
-        ledgers = zip(names, (self.said, self.answered, self.discarded, self.billed), strict=True)
-        return {
-            "instance": attempt.instance_id if attempt else "total",
-            "attempt": attempt.number if attempt else None,
-            "tries": self.tries,
-            "resent_requests": self.resent,
-            "failed_requests": self.failed,
-        } | {f"{ledger}_{k}": v for ledger, said in ledgers for k, v in asdict(said).items()}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
@@ -89,7 +77,8 @@ class Reconciliation:
     def by_ledger(self) -> list[Record]:
         """The totals, one record a ledger."""
         total, found, sums = self.total, self.found, self.bill.aggregated
-        others = [*found.outside, *found.strangers, *found.free]
+        runs = chain.from_iterable(found.others.values())
+        others = [*found.outside, *found.strangers, *found.free, *runs]
         rows = {
             "agent says": total.said,
             "gateway: answered": total.answered,
@@ -120,7 +109,8 @@ def reconcile(run: RunDir, bill: Bill, *, slack_seconds: float = 60.0) -> Reconc
             f"{', '.join(where) or 'no tape'}); there is nothing to hold a bill against"
         )
     window = Window.of(requests)
-    found = match(bill, tries, window, timedelta(seconds=slack_seconds))
+    slack, coarse = timedelta(seconds=slack_seconds), timedelta(seconds=bill.resolution_seconds)
+    found = match(bill, tries, window, slack, lambda: beside(run, tries, window, slack + coarse))
     findings = [
         *of_bill(found, bill, requests, window=window, where=", ".join(where)),
         *of_tapes(tries),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from operator import mul
+from datetime import timedelta
 
-from pipeline.bill import Bill, Entry
+from pipeline.bill import Bill, Entry, discount_of, plain
 from pipeline.domain import Usage
 from pipeline.reconcile.findings import Figures, Finding, Kind, listed, many, money
 from pipeline.reconcile.ledgers import LOCAL, SPEAKING, Fate, Request, Try, Window, clock, total
-from pipeline.reconcile.matching import Matching, Pair, plain, without
+from pipeline.reconcile.matching import Matching, Pair, without
 
 NOISE_USD = 1e-9
 """Of sums of floating-point numbers."""
@@ -55,12 +55,17 @@ def of_bill(
 ) -> Iterator[Finding]:
     """A bill against the tapes."""
     words = (
-        "of the run's model, inside its window, that no tape knows: somebody else uses the same "
-        "key, or the run's key is used outside the gateway"
+        "of the run's model, inside its window, that no tape knows: another run or somebody else "
+        "uses the same key, or the run's key is used outside the gateway"
     )
+    if found.repeats:
+        words += f"; {found.repeats:,} with the tokens of requests that have their line already"
     yield from of_entries(Kind.NOT_ON_TAPES, found.entries, "line", words)
+    for name, entries in found.others.items():
+        words = f"{'is' if len(entries) == 1 else 'are'} of run {name}, whose tapes know them"
+        yield from of_entries(Kind.ANOTHER_RUN, entries, "line", words)
     if not found.ours:
-        yield of_nothing(bill, requests, window=window, where=where)
+        yield of_nothing(bill, requests, found.shift, window=window, where=where)
         return
     yield from of_sums(found.sums, bill, requests) if bill.aggregated else of_pairs(found)
     yield from of_others(found, window, sums=bill.aggregated)
@@ -200,29 +205,10 @@ def of_costs(
     yield Finding(kind=kind, text=text, figures=Figures(cost_usd=apart))
 
 
-def discount_of(usages: Sequence[Usage]) -> float:
-    """What the tapes price a cached token lower than any other; zero where they do not tell.
-
-    By least squares over input, cached input and output, in whole numbers: exact.
-    """
-    known = [usage for usage in usages if usage.cost_usd is not None]
-    names = ("input_tokens", "cached_tokens", "output_tokens")
-    columns = [[int(getattr(usage, name)) for usage in known] for name in names]
-    costs = [round((usage.cost_usd or 0.0) * 10**12) for usage in known]
-
-    def determinant(a: Sequence[int], b: Sequence[int], c: Sequence[int]) -> int:
-        return sum(a[i] * (b[i - 2] * c[i - 1] - b[i - 1] * c[i - 2]) for i in range(3))
-
-    first, second, third = ([sum(map(mul, one, other)) for one in columns] for other in columns)
-    whole = determinant(first, second, third)
-    priced = [sum(map(mul, column, costs)) for column in columns]
-    return -determinant(first, priced, third) / whole / 10**12 if whole else 0.0
-
-
 def of_agent(agent: str, tries: Sequence[Try]) -> Iterator[Finding]:
     """Where its own count is another than the gateway's."""
     apart: defaultdict[Kind, list[Try]] = defaultdict(list)
-    for item in tries if agent in SPEAKING else ():
+    for item in (item for item in tries if agent in SPEAKING and not item.own):
         said, seen = item.said or Usage(), total(item.answered)
         same = (said.input_tokens, said.output_tokens) == (seen.input_tokens, seen.output_tokens)
         if said.requests < seen.requests and (agent in LOCAL or said.tokens <= seen.tokens):
@@ -256,23 +242,40 @@ def of_tapes(tries: Sequence[Try]) -> Iterator[Finding]:
     quiet = [r for item in tries for r in item.answered if r.usage is None]
     words = f"{many(len(quiet), 'answer')} without usage: the gateway's figures lack their tokens"
     yield from of_requests(Kind.NO_USAGE, quiet, words)
+    look = [r for item in tries if item.own for r in item.requests]
+    words = f"{many(len(look), 'request')} of passone's own look before the run, no agent's: {{}}"
+    yield from of_requests(Kind.OWN_LOOK, look, words)
 
 
-def of_nothing(bill: Bill, requests: Sequence[Request], *, window: Window, where: str) -> Finding:
-    """Say it loudly: nothing of the run is on the bill."""
-    text = (
-        f"NOT ONE of the run's {many(len(requests), 'request')} is on this bill: the traffic went "
-        f"elsewhere. The run asked {where} from {window.words}. "
-    )
+def of_nothing(
+    bill: Bill, requests: Sequence[Request], shift: timedelta, *, window: Window, where: str
+) -> Finding:
+    """Nothing of the run is on the bill; say it loudly, unless it is seen why."""
+    asked, number = f"The run asked {where} from {window.words}", many(len(requests), "request")
     if not bill.entries:
-        text += "The bill has no line at all. "
+        gone = f" with a time ({bill.left_out:,} without one)" if bill.left_out else ""
+        kind, text = (
+            Kind.NO_LINES,
+            f"the bill has no lines{gone}, and so none of the run's {number}: it may be exported "
+            f"for another period, account, key or filter, or before it was settled. {asked}",
+        )
+    elif shift:
+        zone, late = bill.zone_of(shift), "late" if shift > timedelta() else "early"
+        remedy = f"try again with --timezone {zone}" if zone else "export it again in UTC"
+        kind, text = (
+            Kind.OTHER_ZONE,
+            f"the bill has the run's requests {abs(shift) / timedelta(hours=1):g} h too {late}: "
+            f"its times are of another zone{'' if zone else ' than they say'}; {remedy}. {asked}",
+        )
     else:
         names = listed(sorted({entry.model for entry in bill.entries}))
-        first, last = bill.entries[0].time, bill.entries[-1].until
-        text += f"The bill runs from {clock(first)} to {clock(last)} UTC, of {names}. "
-    text += (
-        "Is it the bill of that endpoint, of that account and key, and settled already? Are its "
-        "times of another zone (--timezone)? Was a base URL or a key of the environment used in "
-        "place of the config's?"
-    )
-    return Finding(kind=Kind.ELSEWHERE, text=text, figures=Figures(requests=0))
+        first, last = clock(bill.entries[0].time), clock(bill.entries[-1].until)
+        kind, text = (
+            Kind.ELSEWHERE,
+            f"NOT ONE of the run's {number} is on this bill: the traffic went elsewhere. {asked}. "
+            f"The bill runs from {first} to {last} UTC, of {names}. Is it the bill of that "
+            "endpoint, of that account and key, and settled already? Are its times of another "
+            "zone (--timezone)? Was a base URL or a key of the environment used in place of the "
+            "config's?",
+        )
+    return Finding(kind=kind, text=text, figures=Figures(requests=0))

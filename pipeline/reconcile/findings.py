@@ -90,6 +90,8 @@ class Kind(StrEnum):
         return kind
 
     ELSEWHERE = "elsewhere", Standing.ALARM
+    NO_LINES = "no_lines", Standing.UNEXPLAINED
+    OTHER_ZONE = "other_zone", Standing.UNEXPLAINED
     NOT_ON_BILL = "not_on_bill", Standing.UNEXPLAINED
     NOT_ON_TAPES = "not_on_tapes", Standing.UNEXPLAINED
     NO_TAPE = "no_tape", Standing.UNEXPLAINED
@@ -101,6 +103,8 @@ class Kind(StrEnum):
     DISCARDED_AND_BILLED = "discarded_and_billed", Standing.EXPLAINED
     BILLED_TWICE = "billed_twice", Standing.EXPLAINED
     CUT_TAPE = "cut_tape", Standing.EXPLAINED
+    ANOTHER_RUN = "another_run", Standing.EXPLAINED
+    OWN_LOOK = "own_look", Standing.EXPLAINED
     OUTSIDE_WINDOW = "outside_window", Standing.EXPLAINED
     OTHER_MODEL = "other_model", Standing.EXPLAINED
     LATE = "late", Standing.EXPLAINED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,13 +14,16 @@ from typing import Any
 from pipeline.agents import miniswe, sweagent
 from pipeline.domain import Attempt, Usage
 from pipeline.gateway.replies import count, usage_of
-from pipeline.gateway.tapes import Tape, find_tape, read_tape
+from pipeline.gateway.tapes import BROKEN, Tape, find_tape, header_of, lines_of, read_tape
 from pipeline.outcomes import UserError
 from pipeline.results import Results
 from pipeline.rundir import RunDir
 
 NOBODY = Attempt("", 0)
 """Of a tape that cannot be read."""
+DOCTOR = Attempt("doctor", 0)
+"""Of what passone itself asked before the run."""
+BESIDE = ("attempts/*/*/try-*/tape.jsonl*", "cut-off/*.jsonl*", ".partial/try-*/tape.jsonl*")
 STILL = timedelta(minutes=30)
 """A run that asks nothing for so long stands still."""
 
@@ -71,6 +75,10 @@ class Try:
     @property
     def answered(self) -> list[Request]:
         return [request for request in self.requests if request.fate is Fate.ANSWERED]
+
+    @property
+    def own(self) -> bool:
+        return self.attempt == DOCTOR
 
 
 def total(requests: Iterable[Request]) -> Usage:
@@ -197,13 +205,11 @@ def try_of(path: Path, attempt: Attempt, number: int, said: Usage | None = None)
 
 
 def cut_off(run: RunDir) -> Iterator[Try]:
-    """Tries that were killed before they came to a row: billed all the same."""
-    paths = {path for path in run.cut_off.glob("*.jsonl*") if path.suffix in (".jsonl", ".zst")}
-    for path in sorted(paths):
-        # Killed between packing it and removing it: read once.
-        if path.with_name(f"{path.name}.zst") not in paths:
-            # Packed and whole: the request that was under way may be missing all the same.
-            yield replace(try_of(path, NOBODY, 0), cut=True)
+    """Tries that were killed before they came to a row, and passone's own: billed all the same."""
+    for path in run.cut_off_tapes():
+        item = try_of(path, NOBODY, 0)
+        # Packed and whole: the request that was under way may be missing all the same.
+        yield replace(item, cut=item.cut or not item.own)
 
 
 def tries_of(run: RunDir, results: Results) -> list[Try]:
@@ -225,3 +231,28 @@ def tries_of(run: RunDir, results: Results) -> list[Try]:
             damage = f"{directory}: no tape of {lost:,} requests" if lost else ""
             tries.append(Try(attempt=attempt, number=number, said=said, damage=damage))
     return [*tries, *cut_off(run)]
+
+
+def beside(
+    run: RunDir, tries: Sequence[Try], window: Window, slack: timedelta
+) -> dict[str, list[Request]]:
+    """What runs in sibling directories asked of the same endpoints in this run's time."""
+    low, high, here = window.begun - slack, window.ended + slack, run.root.resolve()
+    seen = {(request.attempt, request.begun) for item in tries for request in item.requests}
+    where = {item.where for item in tries}
+    found: defaultdict[str, list[Request]] = defaultdict(list)
+    for path in (path for pattern in BESIDE for path in here.parent.glob(f"*/{pattern}")):
+        name = path.relative_to(here.parent).parts[0]
+        try:
+            if name == here.name or path.stat().st_mtime < low.timestamp():
+                continue
+            header = header_of(json.loads(next(lines_of(path), b"")), path)
+            if header.where not in where or datetime.fromisoformat(header.begun) > high:
+                continue
+            requests = [*requests_of(read_tape(path))]
+        except (UserError, OSError, ValueError, TypeError, *BROKEN):
+            continue
+        # A copy of this run asked nothing of its own.
+        found[name] += [item for item in requests if (item.attempt, item.begun) not in seen]
+        seen |= {(item.attempt, item.begun) for item in requests}
+    return found

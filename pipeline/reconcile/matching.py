@@ -3,30 +3,29 @@
 A bill knows no attempts. Lines and requests meet by, in this order: the server's id;
 equal tokens, of the run's model and then of any other name; equal tokens without the
 cached ones; equal input, of a failed request whose repetition the server counted; equal
-tokens of a request that has a line already (billed twice); and last the time alone. All
-but the first ask that the line's time lies between sending and end of the request, give
-or take the slack and what the bill's times are rounded to. Of several requests with equal
-tokens at one time any may get the line: sums of a run are exact, an attempt's nearly so.
+tokens of a request that was sent again and has a line (billed twice); and last the time
+alone. Where ids tell, no request that has one meets a line of another. All but the first
+ask that the line's time lies between sending and end of the request, give or take the
+slack and what the bill's times are rounded to. Of several requests with equal tokens at
+one time any may get the line: sums of a run are exact, an attempt's nearly so.
 """
 
 from __future__ import annotations
 
 import heapq
-import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeAlias, TypeVar
 
-from pipeline.bill import Bill, Entry
+from pipeline.bill import Bill, Entry, plain, shift_of
 from pipeline.reconcile.findings import Kind
 from pipeline.reconcile.ledgers import Fate, Request, Try, Window, total
 
 T = TypeVar("T")
 Met: TypeAlias = list[tuple[Request, Entry]]
-VARIANT = re.compile(r":(free|nitro|floor|online|extended|exacto|beta)$")
-SNAPSHOT = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
+Runs: TypeAlias = Callable[[], Mapping[str, Sequence[Request]]]
 SIMILAR = 1.5
 """Two tokenizers differ by less than this factor."""
 FATED = {
@@ -37,12 +36,6 @@ UNBILLED = range(400, 500)
 """Refused before the model was asked; nobody bills these."""
 UNDER_WAY = timedelta(hours=1)
 """No request takes longer."""
-
-
-def plain(model: str) -> str:
-    """A model's name without provider, variant and date."""
-    name = VARIANT.sub("", model.strip().lower().rsplit("/", 1)[-1])
-    return SNAPSHOT.sub("", name)
 
 
 def without(items: Sequence[T], gone: Iterable[object]) -> list[T]:
@@ -110,6 +103,12 @@ class Matching:
     sums: list[Entry] = field(default_factory=list)
     """That count requests of the run, though nobody can say which."""
     pairs: list[Pair] = field(default_factory=list)
+    others: dict[str, list[Entry]] = field(default_factory=dict)
+    """Of other runs, by their names."""
+    shift: timedelta = timedelta()
+    """By which all of the bill's times are off."""
+    repeats: int = 0
+    """Of `entries`: with the tokens of a request that has a line."""
 
     @property
     def ours(self) -> list[Entry]:
@@ -156,8 +155,11 @@ class Matching:
         self.strangers = [e for e in self.entries if e.model and plain(e.model) not in names]
         self.entries = without(self.entries, self.strangers)
 
-    def by_tokens(self) -> None:
+    def by_tokens(self, others: Mapping[str, Sequence[Request]]) -> None:
         self.settle(Kind.AGREED, self.keyed(self.requests, self.entries))
+        for name, asked in others.items():
+            self.others[name] += [entry for _, entry in self.keyed(asked, self.entries)]
+            self.entries = without(self.entries, self.others[name])
         met = self.keyed(self.requests, self.strangers)
         self.settle(Kind.AGREED, met)
         self.strangers = without(self.strangers, [entry for _, entry in met])
@@ -166,7 +168,8 @@ class Matching:
             self.requests, self.entries, lambda r: r.expected_input, lambda e: e.input_tokens
         )
         self.settle(Kind.RETRIED_AND_BILLED, met)
-        met = self.keyed([pair.request for pair in self.pairs], self.entries)
+        resent = [pair.request for pair in self.pairs if pair.request.again]
+        met = self.keyed(resent, self.entries)
         self.settle(Kind.BILLED_TWICE, met)
 
     def by_time(self, tries: Iterable[Try]) -> None:
@@ -187,7 +190,9 @@ class Matching:
         self.settle(Kind.DISCARDED_AND_BILLED, sweep(mute, self.entries, self.tolerance))
 
 
-def match(bill: Bill, tries: Sequence[Try], window: Window, slack: timedelta) -> Matching:
+def match(
+    bill: Bill, tries: Sequence[Try], window: Window, slack: timedelta, beside: Runs = dict
+) -> Matching:
     """All steps, in order; of sums, none but the model and the time."""
     requests = [request for item in tries for request in item.requests]
     free = [e for e in bill.entries if not (e.input_tokens or e.output_tokens or e.cost_usd)]
@@ -205,9 +210,26 @@ def match(bill: Bill, tries: Sequence[Try], window: Window, slack: timedelta) ->
         found.outside, found.entries = without(found.entries, found.sums), []
         return found
     found.by_id()
+    if not found.pairs:
+        found.shift = shift_of(bill, [(r.usage, r.begun, r.ended) for r in requests if r.usage])
+    if found.shift:
+        found.outside, found.entries = found.entries, []
+        return found
     found.part()
-    found.by_tokens()
+    runs = beside() if found.entries else {}
+    for name, asked in runs.items():
+        known = {request.id for request in asked if request.id}
+        found.others[name] = [e for e in found.entries if e.request_id in known]
+        found.entries = without(found.entries, found.others[name])
+    # Ids tell where some have met, and no line is left that has none.
+    ids = any((found.pairs, *found.others.values())) and all(e.request_id for e in found.entries)
+    named = [request for request in found.requests if request.id and ids]
+    found.requests = without(found.requests, named)
+    found.by_tokens({n: [r for r in rs if not (r.id and ids)] for n, rs in runs.items()})
     found.by_time(tries)
+    found.requests += named
     inside = [e for e in found.entries if window.holds(e.time, found.tolerance)]
     found.outside, found.entries = without(found.entries, inside), inside
+    if not ids:
+        found.repeats = len(found.keyed([pair.request for pair in found.pairs], inside))
     return found
