@@ -164,7 +164,7 @@ def test_killed_with_9_and_started_again_it_comes_to_the_same_table(
             command(tmp_path, "-q"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            status = process.wait(rng.uniform(1, 22) if kills < 5 else None)
+            status = process.wait(rng.uniform(1, 9) if kills < 5 else None)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
