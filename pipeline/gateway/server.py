@@ -70,7 +70,9 @@ class Gateway:
         ]
         routes.append(Route("/{token}/v1/models", self._models, methods=["GET"]))
         app = Starlette(routes=routes, lifespan=self._lifespan)
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on")
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="on", proxy_headers=False
+        )
         self._server = uvicorn.Server(config)
         # asyncio sets TCP_NODELAY only where a socket says that it is TCP.
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
