@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.domain import Attempt, Fault, Finding, Patch, Rollout, Tally, Usage, Verdict
-from pipeline.gateway import read_tape
 from pipeline.ledger import Book, Ledger
 from pipeline.outcomes import Ballot, Blame, Outcome, Settlement, UserError, Vote
 from pipeline.rundir import RunDir
@@ -245,8 +243,11 @@ def read_plan(run: RunDir) -> dict[str, Any]:
     return plan
 
 
-def load(run: RunDir) -> Results:
+def load(run: RunDir, *, cut_off: Usage | None = None) -> Results:
     """Read a run, finished or not, while another process may be driving it.
+
+    Args:
+        cut_off: what was used and came to no row, for the headline; None: not looked at.
 
     Raises:
         UserError: there is no such run, or it cannot be read.
@@ -256,16 +257,7 @@ def load(run: RunDir) -> Results:
         raise UserError(f"{run.root}: the run has no ledger; start it with `passone run`")
     with Ledger(run.ledger, read_only=True) as ledger:
         book = ledger.book()
-    return of_book(plan, book, cut_off=cut_off_usage(run))
-
-
-def cut_off_usage(run: RunDir) -> Usage:
-    """What was used and came to no row; a tape that is damaged beyond its header said nothing."""
-    usage = Usage()
-    for path in run.cut_off_tapes():
-        with contextlib.suppress(UserError):
-            usage += read_tape(path).usage
-    return usage
+    return of_book(plan, book, cut_off=cut_off)
 
 
 def of_book(plan: Mapping[str, Any], book: Book, *, cut_off: Usage | None = None) -> Results:

@@ -22,9 +22,11 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from pipeline.domain import Attempt
 from pipeline.outcomes import UserError
@@ -70,6 +72,21 @@ def install(source: Path, target: Path) -> None:
         shutil.rmtree(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     source.rename(target)
+
+
+def claim(file: IO[str]) -> None:
+    """Lock a file for good. Who only asks whether it is locked holds it for a moment.
+
+    Raises:
+        BlockingIOError: another process holds it.
+    """
+    how = fcntl.LOCK_EX | fcntl.LOCK_NB
+    for _ in range(4):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, how)
+            return
+        time.sleep(0.05)
+    fcntl.flock(file, how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +223,7 @@ class RunDir:
             raise self._unwritable(error) from None
         with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                claim(file)
             except BlockingIOError:
                 file.seek(0)
                 owner = file.read().strip() or "unknown"

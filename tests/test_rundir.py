@@ -1,11 +1,13 @@
 """Every path below one root; a crash leaves the old file or the new one; one driver a run."""
 
+import fcntl
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -202,3 +204,19 @@ def test_logs_that_cannot_be_written_are_named_with_a_remedy(tmp_path: Path) -> 
         RunDir(tmp_path / "logs" / "run").held(),
     ):
         pass
+
+
+def test_who_asks_for_the_driver_does_not_keep_a_run_from_beginning(tmp_path: Path) -> None:
+    """`passone status` holds the lock for a moment."""
+    run = RunDir(tmp_path)
+    assert run.driver == ""
+    with run.held():
+        assert run.driver == str(os.getpid())
+    assert run.driver == ""
+    with run.lock.open() as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        timer = threading.Timer(0.06, lambda: fcntl.flock(asking, fcntl.LOCK_UN))
+        timer.start()
+        with run.held():
+            pass
+        timer.join()

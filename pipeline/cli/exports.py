@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def conclude(run: RunDir, plan: Mapping[str, Any], ledger: Ledger) -> Results:
     """Write everything that can be made again from the ledger."""
     from pipeline import tables
-    from pipeline.results import cut_off_usage, of_book
+    from pipeline.cli.lanes import cut_off_usage
+    from pipeline.results import of_book
     from pipeline.rundir import write_atomically
 
     results = of_book(plan, ledger.book(), cut_off=cut_off_usage(run))

@@ -83,6 +83,8 @@ def pay_before(purse: Purse, run: RunDir) -> None:
     """
     from pipeline.outcomes import UserError
 
+    if not (purse.cost_usd or purse.tokens):
+        return
     purse.pay(spent_before(run))
     if purse.empty:
         raise UserError(f"run budget: {purse.empty}; raise it: --set budget.{purse.limit}=…")
@@ -98,7 +100,6 @@ def spent_before(run: RunDir) -> Usage:
     from pipeline.gateway.tapes import find_tape, read_tape
     from pipeline.ledger import Kind, Ledger
     from pipeline.outcomes import UserError
-    from pipeline.results import cut_off_usage
 
     usage = Usage()
     rows: set[Path] = set()
@@ -114,6 +115,21 @@ def spent_before(run: RunDir) -> Usage:
         with contextlib.suppress(UserError):
             usage += read_tape(path).usage
     return usage + cut_off_usage(run)
+
+
+def cut_off_usage(run: RunDir) -> Usage:
+    """What was used and came to no row; a tape that is damaged beyond its header said nothing."""
+    from pipeline.domain import Usage
+    from pipeline.outcomes import UserError
+
+    usage, paths = Usage(), run.cut_off_tapes()
+    if paths:
+        from pipeline.gateway.tapes import read_tape
+
+        for path in paths:
+            with contextlib.suppress(UserError):
+                usage += read_tape(path).usage
+    return usage
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ def record_look(
     import time
     from datetime import UTC, datetime, timedelta
 
-    from pipeline.gateway import Header, Recorder, tapes
+    from pipeline.gateway import Header, Recorder, check_endpoint, tapes
     from pipeline.gateway.budgets import priced
 
     run.cut_off.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def record_look(
         attempt=0,
         try_number=0,
         model=recipe.model.server_id,
-        where=recipe.model.base_url,
+        where=check_endpoint(recipe.model),
         begun=tapes.now(),
     )
     recorder = Recorder(run.cut_off / f"doctor-{time.time_ns():x}.jsonl", header)

@@ -61,12 +61,13 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="The summary, for a machine.")] = False,
 ) -> None:
     """Say how far a run is and what it has come to; never disturbs it."""
+    from pipeline.cli.lanes import cut_off_usage
     from pipeline.cli.voice import Voice
     from pipeline.results import load
     from pipeline.rundir import RunDir
 
     place = RunDir(run)
-    results = load(place)
+    results = load(place, cut_off=cut_off_usage(place))
     if as_json:
         typer.echo(json.dumps(results.summary(), indent=2))
         return
