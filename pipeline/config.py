@@ -132,15 +132,13 @@ def explain(error: ValidationError, root: type[BaseModel], source: str) -> str:
         place = ".".join(str(part) for part in location)
         if problem["type"] == "extra_forbidden":
             known = known_keys(root, location[:-1])
-            written = str(location[-1])
+            *section, written = (str(part) for part in location)
             meant = MEANT.get(written.lower().replace("-", "_"))
             near = difflib.get_close_matches(written, known, n=1, cutoff=0.6)
-            near = [meant] if meant in known else near
-            nearest = ".".join([*(str(part) for part in location[:-1]), *near])
-            elsewhere = [key for key in dotted(root) if key.rpartition(".")[2] == written]
-            nearest = nearest if near or not elsewhere else " or ".join(elsewhere)
-            told = near or elsewhere
-            hint = f"did you mean {nearest!r}?" if told else f"known: {', '.join(known)}"
+            told = [".".join([*section, key]) for key in ([meant] if meant in known else near)]
+            told = told or [key for key in dotted(root) if key.rpartition(".")[2] == written]
+            meant_keys = " or ".join(told)
+            hint = f"did you mean {meant_keys!r}?" if told else f"known: {', '.join(known)}"
             lines.append(f"{source}: unknown key {place!r}; {hint}")
         elif problem["type"] == "missing":
             lines.append(f"{source}: {place!r} is missing")

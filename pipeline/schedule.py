@@ -225,7 +225,7 @@ class Schedule:
         replayed = job.kind is Kind.ROLLOUT and self.stages.tries_of is not None
         hopeful = (RETRYABLE[fault.cause] or fault.died) and not fault.final
         more = hopeful and used < self.plan.execution.tries
-        if not (not self.spent(job.attempt) if replayed else more):
+        if self.spent(job.attempt) if replayed else not more:
             return False
         base = 0 if replayed else self.plan.execution.backoff_seconds * 2 ** (used - 1)
         self.push(job.kind, job.attempt, delay=base * self.rng.uniform(0.75, 1.25))

@@ -58,7 +58,9 @@ def plant(instance: Instance, tree: Path) -> None:
     Raises:
         InfraError: git is missing or fails.
     """
-    with tempfile.TemporaryDirectory(prefix="passone-") as scratch:
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the tree: where we are killed, it goes with it.
+    with tempfile.TemporaryDirectory(prefix="git-", dir=tree.parent) as scratch:
         bare = Path(scratch) / "bare.git"
         run_quietly(["git", "init", "-q", "--bare", str(bare)])
         run_quietly(["git", "fast-import", "--quiet"], cwd=bare, stdin=stream_of(instance))

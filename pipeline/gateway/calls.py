@@ -15,16 +15,7 @@ from pipeline.domain import Cause, Fault, Usage
 from pipeline.gateway import streams
 from pipeline.gateway.lanes import Lane
 from pipeline.gateway.pressure import Down, Turn
-from pipeline.gateway.replies import (
-    CHAT,
-    Ending,
-    Reading,
-    Reply,
-    infra,
-    parsed,
-    read,
-    refusal,
-)
+from pipeline.gateway.replies import CHAT, Ending, Reading, Reply, infra, parsed, read, refusal
 from pipeline.gateway.tapes import Exchange, now
 from pipeline.gateway.wire import Held
 

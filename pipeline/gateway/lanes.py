@@ -93,7 +93,7 @@ class Terms:
 
 @dataclass(slots=True)
 class Lane:
-    """The record of one try's conversation; retries live here, once."""
+    """The record of one try's conversation: what it used, what it waited for, what ended it."""
 
     source: Source
     base_url: str

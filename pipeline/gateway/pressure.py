@@ -170,13 +170,12 @@ class Pressure:
         if not self._row:
             self._row_since = turn.at
         self._row.append(whose)
-        if self.is_down and turn is not self._probe:
-            # It was under way when the endpoint went down: nothing new.
-            pass
-        elif self.is_down:
-            self._probe_seconds = min(self._probe_seconds * 2, LONGEST_PROBE_SECONDS)
-            self._probe_at = now + self._probe_seconds
-            self._look_at_the_clock()
+        if self.is_down:
+            # Others were under way when the endpoint went down: nothing new.
+            if turn is self._probe:
+                self._probe_seconds = min(self._probe_seconds * 2, LONGEST_PROBE_SECONDS)
+                self._probe_at = now + self._probe_seconds
+                self._look_at_the_clock()
         elif len(self._row) >= OPENS_AFTER and len(set(self._row)) > 1:
             self.down_since, self._probe_at, self._said = self._row_since, now + PROBE_SECONDS, why
             self.say(
