@@ -16,10 +16,12 @@ from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
 from pipeline.domain import (
     Attempt,
+    Controls,
     Departure,
     Fault,
     Instance,
     Limits,
+    Rollout,
     Sampling,
     SandboxLimits,
     Step,
@@ -163,6 +165,22 @@ class Scorer(Protocol):
         """Whether gold can be scored in the same place."""
         ...
 
+    def place(self, instance: Instance) -> str:
+        """Content identity of the image that it would be graded in; empty: nobody can say.
+
+        Raises:
+            InfraError: the image cannot be had.
+        """
+        ...
+
+    def idle(self, instance: Instance, seconds: float) -> str:
+        """Let a container that does nothing live so long; what ended it, if anything did.
+
+        Raises:
+            InfraError: none could be started.
+        """
+        ...
+
     def score(
         self, attempt: Attempt, instance: Instance, submission: Submission | None, workdir: Path
     ) -> Verdict:
@@ -208,6 +226,10 @@ class Sandboxes(Protocol):
         """
         ...
 
+    def digest(self, instance: Instance) -> str:
+        """Content identity of its image, which is here then. Raises InfraError: as `open`."""
+        ...
+
     def open(self, instance: Instance) -> AbstractContextManager[Sandbox]:
         """Raises InfraError: no image, no daemon, no room."""
         ...
@@ -227,3 +249,34 @@ class Executor(Protocol):
     """Where work happens. `ThreadPoolExecutor` is one already."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """How closely to look at a place."""
+
+    golds: int = 1
+    """How often to score gold if all of them pass."""
+    idle_seconds: float = 0.0
+    """How long a container that does nothing has to live there; zero: none has to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stages:
+    """The two stages and the controls, as the schedule needs them. None of them raises."""
+
+    roll: Callable[[Attempt, int], Rollout | Fault]
+    score: Callable[[Attempt, Submission | None], Verdict | Fault]
+    look: Callable[[str, int, Doubt], Controls | Fault]
+    """At an instance, for the n-th time."""
+    kept: Callable[[str, str], Controls | None]
+    """A look of an earlier run at (instance id, image digest) that found it in order."""
+    has_control: bool = True
+    tries_of: Callable[[Attempt], int] | None = None
+    """Of a replay: as many as were recorded."""
+    held: Callable[[], bool] = lambda: False
+    """The endpoint is down: no further try should begin."""
+    stuck: Callable[[], int] = lambda: 0
+    """Jobs that wait for what will not come in this invocation."""
+    rescore: bool = False
+    """Score again what has been scored."""

@@ -154,6 +154,10 @@ class Evidence:
     exit_code: int | None = None
     """Of the evaluation script; None: it did not end by itself."""
     image_digest: str = ""
+    origin: str = ""
+    """Whose scoring of the same patch in the same place this was; empty: its own."""
+    contradicted: bool = False
+    """The same patch, scored again in the same place, came out otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +173,29 @@ class Verdict:
     """For benchmarks that grade in fractions."""
     evidence: Evidence = Evidence()
     seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """As a control: resolved, and honestly."""
+        return self.finding is Finding.RESOLVED and not self.evidence.tampered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controls:
+    """One look at a place: submissions with a known score, one after the other."""
+
+    gold: tuple[Verdict, ...]
+    """At least one; more where there was doubt."""
+    empty: tuple[Verdict, ...] = ()
+    """The tree as it is, where there was doubt."""
+    idled_seconds: float = 0.0
+    """How long a container that did nothing lived; an agent's had died there."""
+    idle_death: str = ""
+    """What ended that one, if anything did."""
+
+    @property
+    def image_digest(self) -> str:
+        return self.gold[0].evidence.image_digest
 
 
 class Cause(StrEnum):

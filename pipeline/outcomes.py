@@ -19,7 +19,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from pipeline.domain import Cause, Departure, Fault, Finding, Limits, Rollout, Stop, Usage, Verdict
+from pipeline.domain import (
+    Cause,
+    Controls,
+    Departure,
+    Fault,
+    Finding,
+    Limits,
+    Rollout,
+    Stop,
+    Usage,
+    Verdict,
+)
 
 
 class PipelineError(Exception):
@@ -176,35 +187,61 @@ def judge(rollout: Rollout | Fault, verdict: Verdict | Fault | None) -> Outcome:
     return Outcome(verdict.finding.value)
 
 
-class Control(StrEnum):
-    """What the gold control says about the place where an outcome was graded."""
+class Trust(StrEnum):
+    """What the controls say about the place where an outcome was graded."""
 
-    PASSED = "passed"
-    STUMBLED = "stumbled"
-    ABSENT = "absent"
-    """Not run yet, or it ended in a fault: it settles nothing."""
+    TRUSTED = "trusted"
+    """Gold resolves there."""
+    FLAKY = "flaky"
+    """Gold disagreed with itself there."""
+    BROKEN = "broken"
+    """Gold does not resolve there, or an empty patch does."""
+    UNKNOWN = "unknown"
+    """No control yet that speaks for it; one that ended in a fault settles nothing."""
     IMPORTED = "imported"
     """The verdict came from elsewhere; nobody can run its control."""
+
+
+CLEARS_FLAKY = 10
+"""Golds in a row, in one look: running once more does not make a coin honest."""
+
+
+def trust_of(looks: Iterable[Controls]) -> Trust:
+    """How far a place can be trusted after these looks at it, oldest first.
+
+    The latest counts: what was broken may have been the network. Only a flake stays, until
+    `CLEARS_FLAKY` golds pass in one look; chance alone lifts what is repeated less.
+    """
+    trust, flaky = Trust.UNKNOWN, False
+    for look in looks:
+        passed = [verdict.passed for verdict in look.gold]
+        broken = not any(passed) or any(verdict.passed for verdict in look.empty)
+        whole = all(passed) and not broken
+        if whole and len(passed) >= CLEARS_FLAKY:
+            flaky = False
+        flaky = flaky or not (whole or broken)
+        trust = Trust.BROKEN if broken else Trust.FLAKY if flaky else Trust.TRUSTED
+    return trust
 
 
 Settled: TypeAlias = tuple[Outcome, Blame]
 
 
-def settle(outcome: Outcome, control: Control) -> Settled:
-    """Hold an outcome against the gold control, and say who pays.
+def settle(outcome: Outcome, trust: Trust) -> Settled:
+    """Hold an outcome against the controls of its place, and say who pays.
 
-    Gold passes: the outcome stays, and is the model's unless it is resolved. Gold
-    stumbles: the instance is broken here, for *all* attempts at it; keeping the
-    passes alone would flatter the model.
+    Trusted: the outcome stays, and is the model's unless it is resolved. Broken or
+    flaky: infra, for *all* attempts at the instance; keeping the passes alone would
+    flatter the model.
     """
     if outcome is Outcome.INFRA:
         return outcome, Blame.INFRA
-    if control is Control.STUMBLED:
+    if trust in (Trust.BROKEN, Trust.FLAKY):
         return Outcome.INFRA, Blame.INFRA
     graded = outcome not in (Outcome.RESOLVED, Outcome.NO_SUBMISSION)
-    if graded and control is Control.ABSENT:
+    if graded and trust is Trust.UNKNOWN:
         return outcome, Blame.AMBIGUOUS
-    if control is Control.IMPORTED and outcome in UNCERTAIN:
+    if trust is Trust.IMPORTED and outcome in UNCERTAIN:
         return outcome, Blame.AMBIGUOUS
     return outcome, BLAME[outcome]
 
@@ -213,8 +250,8 @@ UNCERTAIN = frozenset({Outcome.TESTS_TIMED_OUT, Outcome.TESTS_DID_NOT_RUN, Outco
 """Either side may have caused these; only a control tells."""
 
 
-def kept_control_settles(basis: Rollout | Verdict | Fault | None) -> bool:
-    """Whether a gold pass from before this value can speak for it.
+def earlier_gold_settles(basis: Rollout | Verdict | Fault | None) -> bool:
+    """Whether gold that passed before this value can speak for it.
 
     Only where every PASS_TO_PASS test passed, and there are some: then the place
     still worked. Anything else may be a network that has dropped since, and needs
@@ -229,72 +266,30 @@ def kept_control_settles(basis: Rollout | Verdict | Fault | None) -> bool:
     return whole or (basis.finding is Finding.RESOLVED and not basis.evidence.tampered)
 
 
-class Ballot(StrEnum):
-    """How a vote over k attempts ended."""
-
-    RESOLVED = "resolved"
-    REJECTED = "rejected"
-    UNDETERMINED = "undetermined"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vote:
-    """The majority over the k attempts at one instance. An outage never decides it."""
-
-    instance_id: str
-    k: int
-    resolved: int
-    unknown: int
-    """Attempts that are infra, unsettled or pending."""
-
-    @staticmethod
-    def of(instance_id: str, attempts: Iterable[Settled | None]) -> Vote:
-        """Count the settled outcomes at one instance; None: pending."""
-        votes = list(attempts)
-        open_blames = (Blame.INFRA, Blame.AMBIGUOUS)
-        return Vote(
-            instance_id=instance_id,
-            k=len(votes),
-            resolved=sum(1 for vote in votes if vote and vote[0] is Outcome.RESOLVED),
-            unknown=sum(1 for vote in votes if vote is None or vote[1] in open_blames),
-        )
-
-    @property
-    def ballot(self) -> Ballot:
-        """Resolved iff r > k/2; rejected iff r + u <= k/2 (a tie is a no)."""
-        if self.resolved > self.k / 2:
-            return Ballot.RESOLVED
-        if self.resolved + self.unknown <= self.k / 2:
-            return Ballot.REJECTED
-        return Ballot.UNDETERMINED
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
     """What an attempt came to, written down: a row of its own in the ledger."""
 
     outcome: Outcome
     blame: Blame
-    control: Control
+    trust: Trust
     cause: Cause | None = None
     """Of an infra outcome."""
     moved: bool = False
-    """Gold stumbled here, so this outcome is not the one that was judged."""
+    """Its place is broken or flaky, so this outcome is not the one that was judged."""
 
 
-def conclude(
-    rollout: Rollout | Fault, verdict: Verdict | Fault | None, control: Control
-) -> Settlement:
-    """Judge a finished attempt and settle it against its control."""
+def conclude(rollout: Rollout | Fault, verdict: Verdict | Fault | None, trust: Trust) -> Settlement:
+    """Judge a finished attempt and settle it against the controls of its place."""
     judged = judge(rollout, verdict)
-    outcome, blame = settle(judged, control)
+    outcome, blame = settle(judged, trust)
     moved = outcome is not judged
     fault = next((stage for stage in (rollout, verdict) if isinstance(stage, Fault)), None)
     cause = Cause.INSTANCE if moved else fault.cause if fault else None
     return Settlement(
         outcome=outcome,
         blame=blame,
-        control=control,
+        trust=trust,
         cause=cause if outcome is Outcome.INFRA else None,
         moved=moved,
     )

@@ -43,6 +43,20 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrustTerms:
+    """How far a result is believed; may change whenever a run is continued."""
+
+    repeats: int = 3
+    """Golds in one look at an instance, where one of them failed or its attempts disagree."""
+    rescore_share: float = 0.05
+    """Of the submissions whose verdict is kept, how many are scored all the same."""
+    empty_share: float = 0.2
+    """With more of the attempts without a submission than this, no single score is printed."""
+    infra_share: float = 0.2
+    """The same for attempts that are infra."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
     """Everything that decides a run's result, resolved and pinned."""
 
@@ -61,6 +75,7 @@ class RunPlan:
     limits: Limits = field(default_factory=Limits)
     sandbox: SandboxLimits = field(default_factory=SandboxLimits)
     execution: Execution = field(default_factory=Execution)
+    trust: TrustTerms = field(default_factory=TrustTerms)
 
     def grid(self) -> Iterator[Attempt]:
         """Round-robin over instances, so an early stop still covers all of them."""
@@ -72,7 +87,7 @@ class RunPlan:
     def identity(self) -> dict[str, Any]:
         """What the digest covers: all that can change a result, and nothing else."""
         content = asdict(self)
-        for key in ("name", "execution", "attempts"):
+        for key in ("name", "execution", "trust", "attempts"):
             del content[key]
         content["selection"] = {
             "ids": sorted(self.selection.ids),

@@ -143,6 +143,15 @@ class ExecutionRecipe(Strict):
     backoff_seconds: Annotated[float, Field(ge=0)] = 5.0
 
 
+class TrustRecipe(Strict):
+    """How far a result is believed."""
+
+    repeats: Annotated[int, Field(ge=2, le=100)] = 3
+    rescore_share: Annotated[float, Field(ge=0, le=1)] = 0.05
+    empty_share: Annotated[float, Field(ge=0, le=1)] = 0.2
+    infra_share: Annotated[float, Field(ge=0, le=1)] = 0.2
+
+
 class Recipe(Strict):
     """What the user asked for, before anything is drawn or resolved."""
 
@@ -157,3 +166,4 @@ class Recipe(Strict):
     gateway: GatewayRecipe = GatewayRecipe()
     sandbox: SandboxRecipe = SandboxRecipe()
     execution: ExecutionRecipe = ExecutionRecipe()
+    trust: TrustRecipe = TrustRecipe()

@@ -1,7 +1,7 @@
 """Drive every attempt of a plan to an outcome, and its instance to a settlement.
 
-Scoring starts as rollouts land; gold is scored once the attempts at its instance
-are over. Workers return values; only this loop writes the ledger.
+Scoring starts as rollouts land; an instance is looked at with its controls once the
+attempts at it are over. Workers return values; only this loop writes the ledger.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TypeAlias
 
-from pipeline.contracts import Executor
-from pipeline.domain import Attempt, Fault, Rollout, Submission, Verdict
+from pipeline.contracts import Doubt, Executor, Stages
+from pipeline.domain import Attempt, Controls, Fault, Rollout, Verdict
 from pipeline.ledger import Kind, Ledger, Row
-from pipeline.outcomes import RETRYABLE, Control, kept_control_settles
+from pipeline.outcomes import RETRYABLE, Trust, earlier_gold_settles
 from pipeline.plan import RunPlan
 
 GRACE_SECONDS = 30.0
@@ -27,25 +27,7 @@ TICK_SECONDS = 0.2
 POOL = {Kind.ROLLOUT: Kind.ROLLOUT, Kind.VERDICT: Kind.VERDICT, Kind.CONTROL: Kind.VERDICT}
 """Controls are scored by the scorer's workers."""
 
-Result: TypeAlias = Rollout | Verdict | Fault
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stages:
-    """The two stages and the controls, as the schedule needs them. None of them raises."""
-
-    roll: Callable[[Attempt, int], Rollout | Fault]
-    score: Callable[[Attempt, Submission | None], Verdict | Fault]
-    gold: Callable[[str], Verdict | Fault]
-    kept_gold: Callable[[str, str], Verdict | None]
-    """A pass from an earlier run for (instance id, image digest)."""
-    has_control: bool = True
-    tries_of: Callable[[Attempt], int] | None = None
-    """Of a replay: as many as were recorded."""
-    held: Callable[[], bool] = lambda: False
-    """The endpoint is down: no further try should begin."""
-    stuck: Callable[[], int] = lambda: 0
-    """Jobs that wait for what will not come in this invocation."""
+Result: TypeAlias = Rollout | Verdict | Controls | Fault
 
 
 @dataclass(slots=True)
@@ -101,7 +83,9 @@ class Schedule:
         self.running: dict[Future[Result], Job] = {}
         self.tries: dict[tuple[Kind, Attempt], int] = {}
         self.resting: dict[str, set[Attempt]] = {id_: set() for id_ in plan.selection.ids}
-        self.before_gold: dict[Job, int] = {}
+        self.before_look: dict[Job, int] = {}
+        self.asked: dict[str, Doubt] = {}
+        self.again = set(plan.grid()) if stages.rescore else set()
         self.counter = itertools.count()
         self.soft_since: float | None = None
 
@@ -111,9 +95,8 @@ class Schedule:
         Raises UserError: the ledger could not be written.
         """
         for instance_id in self.plan.selection.ids:
-            golds = self.book.golds(instance_id)
-            if self.stages.has_control and golds and not golds[-1][1]:
-                # A stumbled gold is looked at again first: it may have been the network.
+            if self.stages.has_control and self.book.place(instance_id) is Trust.BROKEN:
+                # A broken place is looked at again first: it may have been the network.
                 self.push(Kind.CONTROL, Attempt(instance_id, 0))
         for attempt in self.plan.grid():
             self.next_for(attempt)
@@ -159,8 +142,12 @@ class Schedule:
             return self.executors[Kind.ROLLOUT].submit(self.stages.roll, job.attempt, number)
         scorers = self.executors[Kind.VERDICT]
         if job.kind is Kind.CONTROL:
-            self.before_gold[job] = self.newest(job.attempt.instance_id)
-            return scorers.submit(self.stages.gold, job.attempt.instance_id)
+            instance_id = job.attempt.instance_id
+            self.before_look[job] = self.newest(instance_id)
+            number = len(self.book.controls.get(instance_id, [])) + 1
+            doubt = self.asked[instance_id] = self.doubt(instance_id)
+            return scorers.submit(self.stages.look, instance_id, number, doubt)
+        self.again.discard(job.attempt)
         rollout = self.book.entry(job.attempt).rollout
         assert isinstance(rollout, Rollout)
         return scorers.submit(self.stages.score, job.attempt, rollout.submission)
@@ -198,14 +185,14 @@ class Schedule:
         self.landed(row)
 
     def newest(self, instance_id: str) -> int:
-        """The latest row that gold could be asked about."""
+        """The latest row that the controls could be asked about."""
         lasts = [self.book.entry(attempt).last for attempt in self.attempts_at(instance_id)]
         return max((row.seq for row in lasts if row), default=0)
 
     def land(self, job: Job, value: Result) -> None:
         if job.kind is Kind.CONTROL:
-            before = self.before_gold.pop(job)
-            if isinstance(value, Verdict) and before != self.newest(job.attempt.instance_id):
+            before = self.before_look.pop(job)
+            if isinstance(value, Controls) and before != self.newest(job.attempt.instance_id):
                 # It began before something that it would speak for: row order would lie.
                 self.push(Kind.CONTROL, job.attempt)
                 return
@@ -213,7 +200,7 @@ class Schedule:
         if isinstance(value, Fault) and self.retry(job, value):
             return
         if job.kind is Kind.CONTROL:
-            self.after_gold(job.attempt.instance_id)
+            self.after_look(job.attempt.instance_id)
         elif isinstance(value, Fault):
             self.rest(job.attempt)
         else:
@@ -241,7 +228,8 @@ class Schedule:
         entry = self.book.entry(attempt)
         rollout = entry.rollout
         spent = isinstance(rollout, Fault) and self.spent(attempt)
-        if spent or (entry.over and not self.book.doubted(attempt)):
+        again = attempt in self.again and isinstance(entry.verdict, Verdict)
+        if spent or (entry.over and not again and not self.book.doubted(attempt)):
             self.rest(attempt)
         elif rollout is None or isinstance(rollout, Fault):
             self.push(Kind.ROLLOUT, attempt)
@@ -258,7 +246,7 @@ class Schedule:
         control = Attempt(attempt.instance_id, 0)
         if any(job.kind is Kind.CONTROL and job.attempt == control for job in queued):
             return
-        if self.stages.has_control and self.wants_gold(attempt.instance_id):
+        if self.stages.has_control and self.wants_look(attempt.instance_id):
             self.push(Kind.CONTROL, control)
         else:
             self.settle(attempt.instance_id)
@@ -266,27 +254,37 @@ class Schedule:
     def attempts_at(self, instance_id: str) -> list[Attempt]:
         return [Attempt(instance_id, number) for number in range(1, self.plan.attempts + 1)]
 
-    def wants_gold(self, instance_id: str) -> bool:
-        """Whether gold must be scored now; a kept pass is entered instead where it will do."""
-        golds = self.book.golds(instance_id)
+    def doubt(self, instance_id: str) -> Doubt:
+        """How closely this instance has to be looked at, as the rows stand."""
         attempts = self.attempts_at(instance_id)
-        if golds and golds[-1][1]:
-            return any(self.book.control(attempt) is Control.ABSENT for attempt in attempts)
-        control = Attempt(instance_id, 0)
-        if (Kind.CONTROL, control) in self.tries:
-            # It stumbled in this very invocation: once is enough.
-            return not golds
+        perished = [self.book.entry(attempt).perished_seconds for attempt in attempts]
+        return Doubt(
+            golds=self.plan.trust.repeats if self.book.disagree(attempts) else 1,
+            idle_seconds=max((seconds for seconds in perished if seconds), default=0.0),
+        )
+
+    def wants_look(self, instance_id: str) -> bool:
+        """Whether it must be looked at now; a kept look is entered instead where it will do."""
+        looks, attempts = self.book.looks(instance_id), self.attempts_at(instance_id)
+        doubt = self.doubt(instance_id)
+        if looks:
+            trusted = self.book.place(instance_id) is Trust.TRUSTED
+            few = len(looks[-1][1].gold) < doubt.golds and self.asked.get(instance_id) != doubt
+            unknown = any(self.book.trust(attempt) is Trust.UNKNOWN for attempt in attempts)
+            return unknown or (trusted and few)
+        if instance_id in self.asked:
+            return True
         values = [self.book.entry(attempt).basis for attempt in attempts]
         digests = {v.evidence.image_digest for v in values if isinstance(v, Verdict)}
-        if len(digests) == 1 and all(kept_control_settles(value) for value in values):
-            kept = self.stages.kept_gold(instance_id, digests.pop())
-            if kept is not None:
-                self.write(Kind.CONTROL, control, kept)
+        if len(digests) == 1 and all(earlier_gold_settles(value) for value in values):
+            kept = self.stages.kept(instance_id, digests.pop())
+            if kept is not None and len(kept.gold) >= doubt.golds:
+                self.write(Kind.CONTROL, Attempt(instance_id, 0), kept)
                 return False
         return True
 
-    def after_gold(self, instance_id: str) -> None:
-        """Grade again what an earlier, stumbling gold had moved; else settle."""
+    def after_look(self, instance_id: str) -> None:
+        """Grade again what an earlier look had moved; else settle."""
         for attempt in self.attempts_at(instance_id):
             if self.book.doubted(attempt):
                 self.resting[instance_id].discard(attempt)

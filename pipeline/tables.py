@@ -1,4 +1,4 @@
-"""Print results as tables: CSV, Markdown, LaTeX, Parquet, JSON, and one headline."""
+"""Print results as tables: CSV, Markdown, LaTeX, Parquet, JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import Any, TypeAlias
 
 from tabulate import tabulate
 
-from pipeline.outcomes import Blame, Outcome
+from pipeline.outcomes import Blame
 from pipeline.results import AttemptRow, Results
 from pipeline.stats import interval
 
 Record: TypeAlias = dict[str, Any]
-MOST_CHARACTERS = 200
 
 
 class By(StrEnum):
@@ -56,6 +55,7 @@ def by_attempt(results: Results) -> list[Record]:
             "outcome": row.outcome,
             "blame": row.blame,
             "cause": row.cause,
+            "trust": row.trust,
             "stop": row.stop,
             "official": "" if row.official is None else int(row.official),
             "fail_to_pass": row.fail_to_pass,
@@ -90,6 +90,7 @@ def by_instance(results: Results) -> list[Record]:
                 "unknown": vote.unknown,
                 "k": vote.k,
                 "majority": vote.ballot.value,
+                "trust": ", ".join(dict.fromkeys(row.trust for row in rows if row.trust)),
                 "tries": sum(row.tries for row in rows),
                 "steps": sum(row.steps for row in rows),
                 "tokens": tokens(rows),
@@ -132,6 +133,8 @@ def by_run(results: Results) -> list[Record]:
             name = f"{prefix}{key}"
             if isinstance(value, dict):
                 flat |= flatten(value, f"{name}.")
+            elif key == "doubts":
+                flat[name] = "; ".join(value)
             elif isinstance(value, list):
                 flat |= {f"{name}.low": value[0], f"{name}.high": value[1]}
             else:
@@ -171,119 +174,3 @@ def render(records: Sequence[Record], kind: Format) -> bytes:
         disable_numparse=True,
     )
     return (text + "\n").encode()
-
-
-def percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f} %"
-
-
-def span(bounds: Sequence[float] | None) -> str:
-    return "–" if bounds is None else f"{100 * bounds[0]:.1f}–{100 * bounds[1]:.1f}"
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def controls_line(summary: Record, *, imported: bool) -> str:
-    """How far the place itself could be trusted."""
-    if imported:
-        return "controls: imported, no control"
-    gold, empty = summary["controls"]["gold"], summary["controls"]["empty"]
-    said = [f"gold {gold['passed']}/{gold['of']}" if gold["of"] else "gold –"]
-    said.append(f"empty {empty['passed']}/{empty['of']}" if empty["of"] else "empty –")
-    said.append(f"{summary['controls']['moved']} moved")
-    return "controls: " + ", ".join(said)
-
-
-def spending(summary: Record, failed: int, *, recorded: bool) -> str:
-    """Requests, tokens and money; unknown is not zero."""
-    if not recorded:
-        return "usage not recorded"
-    usage, resolved = summary["usage"], summary["outcomes"][Outcome.RESOLVED]
-    cost = usage["cost_usd"]
-    money = "$ unknown" if cost is None else f"${cost:.2f}"
-    if cost and resolved:
-        money += f" · ${cost / resolved:.2f}/resolved"
-    again = f" (+ {failed} failed)" if failed else ""
-    return (
-        f"{count(usage['requests'], 'request')}{again} · {usage['input_tokens']:,} tokens in "
-        f"({usage['cached_tokens']:,} cached), {usage['output_tokens']:,} out · {money}"
-    )
-
-
-def headline(results: Results) -> list[str]:
-    """Never a bare number: n × k, the rate with its interval and range, and who was to blame."""
-    summary = results.summary()
-    rates, majority = summary["pass_at_1"], summary["majority"]
-    outcomes, blame = summary["outcomes"], summary["blame"]
-    start = f"partial ({summary['pending']} pending) · " if summary["pending"] else ""
-    causes = ", ".join(f"{number} {cause}" for cause, number in summary["causes"].items())
-    infra = f"{blame['infra']} infra" + (f" ({causes})" if causes else "")
-    lines = [
-        f"{start}{summary['instances']} × {summary['k']} · {outcomes['resolved']} resolved · "
-        f"pass@1 {percent(rates['all'])} over all [{span(rates['all_ci95'])}] · "
-        f"{percent(rates['valid'])} over valid [{span(rates['valid_ci95'])}] · "
-        f"at most {percent(rates['high'])} · {blame['ambiguous']} ambiguous · {infra}"
-    ]
-    if summary["k"] > 1:
-        lines.append(
-            f"majority of {summary['k']}: {majority['resolved']} resolved, "
-            f"{majority['rejected']} rejected, {majority['undetermined']} undetermined · "
-            f"{percent(majority['rate'])} of decided, range "
-            f"{percent(majority['low'])}–{percent(majority['high'])}"
-        )
-    tries = f"{summary['tries']} {'try' if summary['tries'] == 1 else 'tries'}"
-    lines.append(f"{tries} · {spending(summary, results.usage.failed, recorded=results.recorded)}")
-    if results.cut_off.requests:
-        lines.append(
-            f"and {count(results.cut_off.requests, 'request')}, {results.cut_off.tokens:,} tokens "
-            "that came to no row (tries that were stopped half-way, the look before a run)"
-        )
-    lines += wire_lines(results)
-    imported = not results.plan["has_control"]
-    lines.append(f"{controls_line(summary, imported=imported)} · grader {summary['grader']}")
-    if results.unknown_exits:
-        lines.append(
-            f"exit unknown for {results.unknown_exits} of {summary['attempts']}: a fault may have "
-            "left a submission empty or half done; 'at most' counts the empty ones as resolved"
-        )
-    return lines
-
-
-def wire_lines(results: Results) -> list[str]:
-    """Whether the model was asked as the plan says, and whether it was asked at all."""
-    lines = []
-    sampling, usage = results.plan["sampling"], results.usage
-    if usage.requests:
-        said = f"temperature {sampling['temperature']:g}, top_p {sampling['top_p']:g}"
-        lines.append(f"{said} on {usage.as_planned} of {count(usage.requests, 'request')}")
-    if results.plan.get("replayed"):
-        lines.append(
-            f"replayed from {results.plan['replayed']}, no endpoint was asked: "
-            f"{len(drifts(results))} of {count(len(results.rows), 'attempt')} drifted"
-        )
-    return lines
-
-
-def drifts(results: Results) -> list[str]:
-    """Where a replay differed from what was recorded, one line an attempt."""
-    return [f"{row.instance_id} #{row.attempt}: {row.drift}" for row in results.rows if row.drift]
-
-
-def shortened(text: str) -> str:
-    """What fits into a line: of a traceback, its end."""
-    text = " ".join(text.split())
-    return text if len(text) <= MOST_CHARACTERS else f"… {text[-MOST_CHARACTERS:]}"
-
-
-def losses(results: Results) -> list[str]:
-    """What broke, one line each: instance, attempt, cause and its own words."""
-    lines = []
-    for row in results.rows:
-        if row.outcome == Outcome.INFRA and not row.moved:
-            detail = shortened(row.detail)
-            lines.append(f"{row.instance_id} #{row.attempt}: {row.cause}: {detail}")
-        elif row.moved:
-            lines.append(f"{row.instance_id} #{row.attempt}: gold does not pass here either")
-    return lines

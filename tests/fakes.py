@@ -17,10 +17,11 @@ from typing import Any, ParamSpec, TypeVar
 
 from hypothesis import settings
 
-from pipeline.contracts import Executor
+from pipeline.contracts import Doubt, Executor, Stages
 from pipeline.domain import (
     Attempt,
     Cause,
+    Controls,
     Evidence,
     Fault,
     Finding,
@@ -36,7 +37,7 @@ from pipeline.domain import (
 from pipeline.ledger import Kind, Ledger, Row
 from pipeline.plan import Execution, RunPlan, Selection
 from pipeline.results import Results, of_book
-from pipeline.schedule import Brake, Schedule, Stages
+from pipeline.schedule import Brake, Schedule
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -179,9 +180,12 @@ class World:
 
     rolls: Mapping[tuple[str, int], Sequence[Rollout | Fault]] = field(default_factory=dict)
     scores: Mapping[tuple[str, int], Sequence[Verdict | Fault]] = field(default_factory=dict)
-    golds: Mapping[str, Sequence[Verdict | Fault]] = field(default_factory=dict)
-    kept: Mapping[str, Verdict] = field(default_factory=dict)
+    golds: Mapping[str, Sequence[Verdict | Controls | Fault]] = field(default_factory=dict)
+    """A verdict stands for as many looks at gold as are asked for, all of which come out so."""
+    kept: Mapping[str, Verdict | Controls] = field(default_factory=dict)
     has_control: bool = True
+    rescore: bool = False
+    doubts: list[Doubt] = field(default_factory=list)
     calls: list[tuple[str, str, int]] = field(default_factory=list)
     done: Counter[tuple[Kind, Attempt]] = field(default_factory=Counter)
     before: Callable[[str, Attempt], None] = lambda stage, attempt: None
@@ -202,15 +206,20 @@ class World:
         self.note("score", attempt)
         return self.next(Kind.VERDICT, attempt, self.scores.get(attempt, [RESOLVED]))
 
-    def gold(self, instance_id: str) -> Verdict | Fault:
+    def look(self, instance_id: str, number: int, doubt: Doubt) -> Controls | Fault:
         self.note("gold", Attempt(instance_id, 0))
+        self.doubts.append(doubt)
         values = self.golds.get(instance_id, [RESOLVED])
-        return self.next(Kind.CONTROL, Attempt(instance_id, 0), values)
+        value = self.next(Kind.CONTROL, Attempt(instance_id, 0), values)
+        if not isinstance(value, Verdict):
+            return value
+        return Controls(gold=(value,) * doubt.golds, idled_seconds=doubt.idle_seconds)
 
-    def kept_gold(self, instance_id: str, digest: str) -> Verdict | None:
+    def kept_controls(self, instance_id: str, digest: str) -> Controls | None:
         assert digest == DIGEST
         self.done[Kind.CONTROL, Attempt(instance_id, 0)] += instance_id in self.kept
-        return self.kept.get(instance_id)
+        kept = self.kept.get(instance_id)
+        return Controls(gold=(kept,)) if isinstance(kept, Verdict) else kept
 
     def note(self, stage: str, attempt: Attempt) -> None:
         self.before(stage, attempt)
@@ -224,8 +233,9 @@ class World:
         return Stages(
             roll=self.roll,
             score=self.score,
-            gold=self.gold,
-            kept_gold=self.kept_gold,
+            look=self.look,
+            kept=self.kept_controls,
+            rescore=self.rescore,
             has_control=self.has_control,
         )
 

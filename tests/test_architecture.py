@@ -9,11 +9,11 @@ PACKAGE = Path(__file__).parent.parent / "pipeline"
 FLOORS = (
     {"domain", "process", "stats"},  # ground: know nobody
     {"outcomes", "plan", "recipe"},  # who is to blame; what is asked for
-    {"contracts", "config", "rundir"},  # words: what things are called
+    {"contracts", "config", "rundir", "votes"},  # words: what things are called
     {"gateway", "bill", "docker", "ledger", "verdicts", "executors", "sampler"},  # tools
     {"agents", "benchmarks", "runner", "scorer", "schedule", "doctor", "results"},  # parts
     {"compare", "diagnose", "planner", "audit", "reconcile", "rollouts"},  # readings
-    {"tables", "report", "bundle"},  # faces
+    {"tables", "headline", "report", "bundle"},  # faces
     {"cli"},  # the door: where names become objects
 )
 FLOOR = {name: level for level, names in enumerate(FLOORS) for name in names}

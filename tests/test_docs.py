@@ -19,7 +19,7 @@ from pipeline.cli.demo import demo_recipe
 from pipeline.domain import Cause, Stop, Usage
 from pipeline.gateway.upstream import check_endpoint
 from pipeline.ledger import Book
-from pipeline.outcomes import RETRYABLE, Blame, Control, Outcome, UserError, settle
+from pipeline.outcomes import RETRYABLE, Blame, Outcome, Trust, UserError, settle
 from pipeline.recipe import Recipe
 from pipeline.results import AttemptRow, Results
 from tests.loopback import by_step, completes, serve
@@ -191,6 +191,10 @@ OTHER: dict[str, Any] = {
     "limits.tokens": 1,
     "budget.cost_usd": 1,
     "budget.tokens": 1,
+    "trust.repeats": 7,
+    "trust.rescore_share": 1,
+    "trust.empty_share": 1,
+    "trust.infra_share": 1,
     "gateway.request_seconds": 1,
     "gateway.stall_seconds": 1,
     "gateway.requests": 1,
@@ -322,10 +326,10 @@ def test_demo_yaml_is_the_demo() -> None:
 
 OUTCOMES = ROOT / "docs/outcomes.md"
 COLUMNS = {
-    "gold passes": Control.PASSED,
-    "gold stumbles": Control.STUMBLED,
-    "no control yet": Control.ABSENT,
-    "imported verdict": Control.IMPORTED,
+    "gold passes": Trust.TRUSTED,
+    "gold stumbles": Trust.BROKEN,
+    "no control yet": Trust.UNKNOWN,
+    "imported verdict": Trust.IMPORTED,
 }
 
 
@@ -376,10 +380,11 @@ def example_row(instance_id: str, number: int, cell: str) -> AttemptRow:
         repo="",
         attempt=number,
         outcome=outcome,
-        blame=settle(outcome, Control.PASSED)[1],
+        blame=settle(outcome, Trust.TRUSTED)[1],
         cause="",
         official=official == Outcome.RESOLVED if graded else None,
         moved=bool(moved),
+        trust="",
         patch=None,
         unknown_exit=False,
         stop="",

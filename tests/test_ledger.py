@@ -22,6 +22,7 @@ from pipeline.cli.voice import Voice
 from pipeline.domain import (
     Attempt,
     Cause,
+    Controls,
     Fault,
     Finding,
     Limits,
@@ -33,7 +34,7 @@ from pipeline.domain import (
 )
 from pipeline.gateway import Terms
 from pipeline.ledger import TYPES, Book, Entry, Kind, Ledger, Row, Value
-from pipeline.outcomes import Blame, Control, Outcome, Settlement, UserError
+from pipeline.outcomes import Blame, Outcome, Settlement, Trust, UserError
 from pipeline.plan import Execution, RunPlan
 from pipeline.rundir import RunDir
 from pipeline.schedule import Brake
@@ -55,11 +56,11 @@ A = Attempt("a", 1)
 GOLD = Attempt("a", 0)
 ROOT = Path(__file__).parent.parent
 
-MODELS = Settlement(outcome=Outcome.DIED, blame=Blame.MODEL, control=Control.PASSED)
+MODELS = Settlement(outcome=Outcome.DIED, blame=Blame.MODEL, trust=Trust.TRUSTED)
 MOVED = Settlement(
     outcome=Outcome.INFRA,
     blame=Blame.INFRA,
-    control=Control.STUMBLED,
+    trust=Trust.BROKEN,
     cause=Cause.INSTANCE,
     moved=True,
 )
@@ -121,7 +122,7 @@ def test_a_row_is_read_as_it_was_written(path: Path, value: Value) -> None:
 
 
 def test_every_value_has_a_form_on_disk() -> None:
-    assert TYPES.keys() == {"Rollout", "Verdict", "Fault", "Settlement"}
+    assert TYPES.keys() == {"Rollout", "Verdict", "Controls", "Fault", "Settlement"}
 
 
 def test_a_patch_that_is_not_unicode_is_kept_too(ledger: Ledger) -> None:
@@ -440,26 +441,26 @@ ELSEWHERE = replace(RESOLVED, evidence=replace(RESOLVED.evidence, image_digest="
 
 
 @pytest.mark.parametrize(
-    ("rows", "control"),
+    ("rows", "trust"),
     [
-        ([(ROLL, SUBMITTED), (SCORE, REJECTED)], Control.ABSENT),
-        ([(ROLL, SUBMITTED), (SCORE, REJECTED), (GOLDEN, fault())], Control.ABSENT),
-        ([(ROLL, SUBMITTED), (SCORE, REJECTED), (GOLDEN, RESOLVED)], Control.PASSED),
-        ([(GOLDEN, RESOLVED), (ROLL, SUBMITTED), (SCORE, REJECTED)], Control.ABSENT),
-        ([(GOLDEN, RESOLVED), (ROLL, SUBMITTED), (SCORE, UNRESOLVED)], Control.PASSED),
-        ([(GOLDEN, RESOLVED), (ROLL, WITHOUT_PATCH)], Control.PASSED),
-        ([(GOLDEN, RESOLVED), (ROLL, DIED)], Control.ABSENT),
-        ([(GOLDEN, STUMBLE), (ROLL, SUBMITTED), (SCORE, RESOLVED)], Control.STUMBLED),
-        ([(GOLDEN, RESOLVED), (GOLDEN, STUMBLE), (ROLL, SUBMITTED)], Control.STUMBLED),
-        ([(ROLL, DIED), (GOLDEN, STUMBLE), (GOLDEN, RESOLVED)], Control.PASSED),
-        ([(ROLL, DIED), (GOLDEN, STUMBLE), (GOLDEN, fault())], Control.STUMBLED),
+        ([(ROLL, SUBMITTED), (SCORE, REJECTED)], Trust.UNKNOWN),
+        ([(ROLL, SUBMITTED), (SCORE, REJECTED), (GOLDEN, fault())], Trust.UNKNOWN),
+        ([(ROLL, SUBMITTED), (SCORE, REJECTED), (GOLDEN, RESOLVED)], Trust.TRUSTED),
+        ([(GOLDEN, RESOLVED), (ROLL, SUBMITTED), (SCORE, REJECTED)], Trust.UNKNOWN),
+        ([(GOLDEN, RESOLVED), (ROLL, SUBMITTED), (SCORE, UNRESOLVED)], Trust.TRUSTED),
+        ([(GOLDEN, RESOLVED), (ROLL, WITHOUT_PATCH)], Trust.TRUSTED),
+        ([(GOLDEN, RESOLVED), (ROLL, DIED)], Trust.UNKNOWN),
+        ([(GOLDEN, STUMBLE), (ROLL, SUBMITTED), (SCORE, RESOLVED)], Trust.BROKEN),
+        ([(GOLDEN, RESOLVED), (GOLDEN, STUMBLE), (ROLL, SUBMITTED)], Trust.BROKEN),
+        ([(ROLL, DIED), (GOLDEN, STUMBLE), (GOLDEN, RESOLVED)], Trust.TRUSTED),
+        ([(ROLL, DIED), (GOLDEN, STUMBLE), (GOLDEN, fault())], Trust.BROKEN),
         # The image was made again in between: another place.
-        ([(ROLL, SUBMITTED), (SCORE, UNRESOLVED), (GOLDEN, ELSEWHERE)], Control.ABSENT),
-        ([(GOLDEN, ELSEWHERE), (ROLL, SUBMITTED), (SCORE, UNRESOLVED)], Control.ABSENT),
+        ([(ROLL, SUBMITTED), (SCORE, UNRESOLVED), (GOLDEN, ELSEWHERE)], Trust.UNKNOWN),
+        ([(GOLDEN, ELSEWHERE), (ROLL, SUBMITTED), (SCORE, UNRESOLVED)], Trust.UNKNOWN),
     ],
 )
-def test_what_gold_says_about_an_attempt(rows: list[tuple[Kind, Value]], control: Control) -> None:
-    assert book_of(*rows).control(A) is control
+def test_what_gold_says_about_an_attempt(rows: list[tuple[Kind, Value]], trust: Trust) -> None:
+    assert book_of(*rows).trust(A) is trust
 
 
 @pytest.mark.parametrize(
@@ -497,6 +498,6 @@ def test_an_attempt_without_rows_is_pending() -> None:
 def test_a_row_of_a_control_belongs_to_its_instance() -> None:
     book = Book()
     book.add(Row(seq=1, kind=Kind.CONTROL, attempt=GOLD, try_number=1, value=RESOLVED))
-    assert book.golds("a") == [(1, True)]
-    assert book.golds("b") == []
+    assert book.looks("a") == [(1, Controls(gold=(RESOLVED,)))]
+    assert book.looks("b") == []
     assert not book.entries

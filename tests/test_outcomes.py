@@ -24,22 +24,21 @@ from pipeline.outcomes import (
     BLAME,
     RETRYABLE,
     UNCERTAIN,
-    Ballot,
     Blame,
-    Control,
     InfraError,
     Outcome,
     PipelineError,
     Settled,
+    Trust,
     UserError,
-    Vote,
     attribute,
     conclude,
+    earlier_gold_settles,
     fault_of,
     judge,
-    kept_control_settles,
     settle,
 )
+from pipeline.votes import Ballot, Vote
 from tests.fakes import (
     CONTESTED,
     DID_NOT_RUN,
@@ -122,7 +121,7 @@ def test_a_limit_with_a_patch_is_graded_and_without_one_is_the_models(stop: Stop
     with_patch = Rollout(stop=stop, submission=Patch("diff"), exit_status=stop)
     without = Rollout(stop=stop, submission=None, exit_status=stop)
     assert judge(with_patch, RESOLVED) is Outcome.RESOLVED
-    assert settle(judge(without, None), Control.PASSED) == (Outcome.NO_SUBMISSION, MODEL)
+    assert settle(judge(without, None), Trust.TRUSTED) == (Outcome.NO_SUBMISSION, MODEL)
 
 
 def test_a_submission_without_a_verdict_has_no_outcome_yet() -> None:
@@ -160,40 +159,40 @@ def test_settlement_table_is_complete() -> None:
 @pytest.mark.parametrize("outcome", Outcome)
 def test_settle(outcome: Outcome) -> None:
     passed, absent, imported = TABLE[outcome]
-    assert settle(outcome, Control.PASSED) == (outcome, passed)
-    assert settle(outcome, Control.ABSENT) == (outcome, absent)
-    assert settle(outcome, Control.IMPORTED) == (outcome, imported)
+    assert settle(outcome, Trust.TRUSTED) == (outcome, passed)
+    assert settle(outcome, Trust.UNKNOWN) == (outcome, absent)
+    assert settle(outcome, Trust.IMPORTED) == (outcome, imported)
 
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_a_stumbling_gold_moves_every_outcome_to_infra(outcome: Outcome) -> None:
-    assert settle(outcome, Control.STUMBLED) == (Outcome.INFRA, INFRA)
+    assert settle(outcome, Trust.BROKEN) == (Outcome.INFRA, INFRA)
 
 
 @pytest.mark.parametrize(
-    ("rollout", "graded", "control", "cause", "moved"),
+    ("rollout", "graded", "trust", "cause", "moved"),
     [
-        (SUBMITTED, RESOLVED, Control.STUMBLED, Cause.INSTANCE, True),
-        (SUBMITTED, UNRESOLVED, Control.STUMBLED, Cause.INSTANCE, True),
-        (WITHOUT_PATCH, None, Control.STUMBLED, Cause.INSTANCE, True),
-        (DIED, None, Control.STUMBLED, Cause.INSTANCE, True),
-        (fault(Cause.ENDPOINT), None, Control.STUMBLED, Cause.ENDPOINT, False),
-        (fault(Cause.ENDPOINT), None, Control.PASSED, Cause.ENDPOINT, False),
-        (SUBMITTED, fault(Cause.GRADER), Control.ABSENT, Cause.GRADER, False),
-        (SUBMITTED, RESOLVED, Control.PASSED, None, False),
-        (SUBMITTED, UNRESOLVED, Control.PASSED, None, False),
-        (DIED, None, Control.PASSED, None, False),
+        (SUBMITTED, RESOLVED, Trust.BROKEN, Cause.INSTANCE, True),
+        (SUBMITTED, UNRESOLVED, Trust.BROKEN, Cause.INSTANCE, True),
+        (WITHOUT_PATCH, None, Trust.BROKEN, Cause.INSTANCE, True),
+        (DIED, None, Trust.BROKEN, Cause.INSTANCE, True),
+        (fault(Cause.ENDPOINT), None, Trust.BROKEN, Cause.ENDPOINT, False),
+        (fault(Cause.ENDPOINT), None, Trust.TRUSTED, Cause.ENDPOINT, False),
+        (SUBMITTED, fault(Cause.GRADER), Trust.UNKNOWN, Cause.GRADER, False),
+        (SUBMITTED, RESOLVED, Trust.TRUSTED, None, False),
+        (SUBMITTED, UNRESOLVED, Trust.TRUSTED, None, False),
+        (DIED, None, Trust.TRUSTED, None, False),
     ],
 )
 def test_a_settlement_counts_as_moved_only_what_gold_moved(
     rollout: Rollout | Fault,
     graded: Verdict | Fault | None,
-    control: Control,
+    trust: Trust,
     cause: Cause | None,
     moved: bool,
 ) -> None:
-    found = conclude(rollout, graded, control)
-    assert (found.cause, found.moved, found.control) == (cause, moved, control)
+    found = conclude(rollout, graded, trust)
+    assert (found.cause, found.moved, found.trust) == (cause, moved, trust)
     assert (found.outcome is Outcome.INFRA) == (cause is not None)
 
 
@@ -219,7 +218,7 @@ def test_a_settlement_counts_as_moved_only_what_gold_moved(
 def test_a_kept_gold_speaks_only_where_all_pass_to_pass_passed_and_there_are_some(
     basis: Rollout | Verdict | Fault | None, speaks: bool
 ) -> None:
-    assert kept_control_settles(basis) is speaks
+    assert earlier_gold_settles(basis) is speaks
 
 
 # attribute and fault_of

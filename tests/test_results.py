@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.domain import Attempt, Cause, Fault, Finding, Patch, Rollout, Usage, Verdict
 from pipeline.ledger import Kind, Ledger, Value
-from pipeline.outcomes import Blame, Control, Outcome, Settlement, UserError
+from pipeline.outcomes import Blame, Outcome, Settlement, Trust, UserError
 from pipeline.plan import RunPlan
 from pipeline.results import Results, load, of_book
 from pipeline.rundir import RunDir, write_atomically
@@ -35,7 +35,7 @@ from tests.fakes import (
     results_of,
 )
 
-LOST = Settlement(outcome=Outcome.DIED, blame=Blame.MODEL, control=Control.PASSED)
+LOST = Settlement(outcome=Outcome.DIED, blame=Blame.MODEL, trust=Trust.TRUSTED)
 DEMO = ("flask-1", "requests-2", "sympy-3", "django-4", "pytest-5")
 SHAPE = """
 {"run":"demo","plan_digest":"…","grader":"fake 1","instances":5,"k":1,"attempts":5,"tries":6,
@@ -46,9 +46,9 @@ SHAPE = """
 "valid_ci95":[0.2307,0.8824],"high":0.6},
 "majority":{"k":1,"resolved":3,"rejected":2,"undetermined":0,"rate":0.6,"low":0.6,"high":0.6},
 "usage":{"requests":9,"input_tokens":470,"cached_tokens":0,"output_tokens":40,"cost_usd":null},
-"controls":{"gold":{"passed":5,"of":5},"empty":{"passed":0,"of":0},"moved":0}}
+"controls":{"gold":{"passed":5,"of":5},"empty":{"passed":0,"of":0},"moved":0},"doubts":[]}
 """
-"""summary.json as the issue that asked for it has it."""
+"""summary.json as the issues that asked for it have it."""
 
 
 def run(plan: RunPlan, world: World) -> Results:
@@ -303,7 +303,7 @@ def check_types(summary: dict[str, Any], *, rate: bool = False) -> None:
         if isinstance(value, dict):
             check_types(value, rate=key == "pass_at_1")
         elif isinstance(value, list):
-            assert all(type(bound) is float for bound in value)
+            assert all(type(item) is (str if key == "doubts" else float) for item in value)
         elif rate or key in ("rate", "low", "high", "cost_usd"):
             assert value is None or type(value) is float
         else:

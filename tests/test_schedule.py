@@ -15,7 +15,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pipeline import tables
-from pipeline.domain import Attempt, Cause, Fault, Rollout, Verdict
+from pipeline.contracts import Doubt
+from pipeline.domain import Attempt, Cause, Controls, Fault, Rollout, Verdict
 from pipeline.ledger import Kind, Ledger, Row
 from pipeline.outcomes import RETRYABLE, Blame, Outcome, UserError
 from pipeline.plan import RunPlan
@@ -74,7 +75,7 @@ def test_an_attempt_is_rolled_scored_held_against_gold_and_settled() -> None:
     assert shapes(ledger) == [
         "rollout a#1.1 rollout",
         "verdict a#1.1 verdict",
-        "control a#0.1 verdict",
+        "control a#0.1 controls",
         "settlement a#1.1 settlement",
     ]
     assert settled(plan, ledger) == {A1: ("resolved", "nobody")}
@@ -293,14 +294,13 @@ def test_a_finished_run_writes_no_row_when_it_is_run_again(graded: Verdict | Fau
 def test_attempts_may_grow_and_only_the_new_ones_are_run() -> None:
     ledger = memory_ledger()
     drive(make_plan("a", "b", k=1), ledger, World())
-    grown, world = make_plan("a", "b", k=3), World(scores={("a", 3): [UNRESOLVED]})
+    grown, world = make_plan("a", "b", k=3), World(scores={("b", 3): [RESOLVED]})
     drive(grown, ledger, world)
     new = [("a", 2), ("b", 2), ("a", 3), ("b", 3)]
     assert begun(world, "roll") == begun(world, "score") == new
     assert begun(world, "gold") == []  # the one before speaks for these
     assert len(settled(grown, ledger)) == 6
-    assert settled(grown, ledger)["a", 3] == ("unresolved", "model")
-    assert settled(grown, ledger)["a", 1] == ("resolved", "nobody")
+    assert set(settled(grown, ledger).values()) == {("resolved", "nobody")}
 
 
 def test_a_grown_run_ends_as_if_it_had_been_that_large_from_the_start() -> None:
@@ -327,6 +327,115 @@ def test_a_gold_that_stumbles_after_growth_moves_the_old_attempts_too() -> None:
     world = World(scores={("a", 2): [REJECTED]}, golds={"a": [STUMBLE]})
     drive(make_plan("a", k=2), ledger, world)
     assert settled(make_plan("a", k=2), ledger) == {("a", 1): MOVED, ("a", 2): MOVED}
+
+
+# Doubt
+
+
+FLICKER = Controls(gold=(STUMBLE, RESOLVED, RESOLVED), empty=(UNRESOLVED,))
+STEADY = Controls(gold=(RESOLVED,) * 10, empty=(UNRESOLVED,))
+HOLLOW = Controls(gold=(RESOLVED,) * 3, empty=(RESOLVED,))
+
+
+def test_gold_is_asked_once_where_attempts_agree_and_three_times_where_they_do_not() -> None:
+    world = World(scores={("b", 2): [UNRESOLVED], ("c", 1): [UNRESOLVED], ("c", 2): [UNRESOLVED]})
+    drive(make_plan("a", "b", "c", k=2), memory_ledger(), world)
+    asked = dict(zip(begun(world, "gold"), world.doubts, strict=True))
+    assert asked == {("a", 0): Doubt(), ("b", 0): Doubt(golds=3), ("c", 0): Doubt()}
+
+
+def test_attempts_that_disagree_only_once_the_run_has_grown_bring_gold_back_once() -> None:
+    ledger = memory_ledger()
+    drive(make_plan("a", k=1), ledger, World())
+    world = World(scores={("a", 2): [UNRESOLVED]})
+    drive(make_plan("a", k=2), ledger, world)
+    assert world.doubts == [Doubt(golds=3)]
+    again = World(scores={("a", 2): [UNRESOLVED]})
+    drive(make_plan("a", k=2), ledger, again)
+    assert again.calls == []
+
+
+@pytest.mark.parametrize("golds", [1, 3])
+def test_a_kept_look_is_taken_where_attempts_disagree_only_if_it_was_as_close(golds: int) -> None:
+    kept = Controls(gold=(RESOLVED,) * golds, empty=(UNRESOLVED,) if golds > 1 else ())
+    world = World(scores={("a", 2): [UNRESOLVED]}, kept={"a": kept})
+    drive(make_plan("a", k=2), memory_ledger(), world)
+    assert len(begun(world, "gold")) == (golds == 1)
+
+
+def test_a_contradicted_verdict_has_gold_repeated_and_stands_if_gold_agrees_with_itself() -> None:
+    twice = replace(RESOLVED, evidence=replace(RESOLVED.evidence, contradicted=True))
+    ledger, plan = memory_ledger(), make_plan("a")
+    world = World(scores={A1: [twice]})
+    drive(plan, ledger, world)
+    assert world.doubts == [Doubt(golds=3)]
+    assert settled(plan, ledger) == {A1: ("resolved", "nobody")}
+
+
+@pytest.mark.parametrize("look", [FLICKER, HOLLOW], ids=["flaky", "an empty patch resolves"])
+def test_a_place_that_cannot_be_trusted_moves_every_attempt_resolved_ones_too(
+    look: Controls,
+) -> None:
+    ledger, plan = memory_ledger(), make_plan("a", k=2)
+    drive(plan, ledger, World(scores={A1: [UNRESOLVED]}, golds={"a": [look]}))
+    assert set(settled(plan, ledger).values()) == {MOVED}
+    assert results_of(plan, ledger).summary()["causes"] == {"instance": 2}
+
+
+def test_running_again_does_not_make_a_coin_honest() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    drive(plan, ledger, World(golds={"a": [FLICKER]}))
+    again = World()
+    drive(plan, ledger, again)
+    assert again.calls == []
+    assert settled(plan, ledger) == {A1: MOVED}
+
+
+def test_ten_golds_in_one_look_do_and_what_was_moved_is_graded_again() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    drive(plan, ledger, World(golds={"a": [FLICKER]}))
+    ledger.append(Kind.CONTROL, Attempt("a", 0), 2, STEADY)
+    again = World(scores={A1: [UNRESOLVED]})
+    drive(plan, ledger, again)
+    assert begun(again, "score") == [A1]
+    assert settled(plan, ledger) == {A1: ("unresolved", "model")}
+
+
+LOST = replace(DIED, seconds=40.0)
+
+
+def test_where_an_agents_container_died_an_idle_one_must_live_as_long() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    world = World(rolls={A1: [LOST]})
+    drive(plan, ledger, world)
+    assert world.doubts == [Doubt(idle_seconds=40.0)]
+    assert settled(plan, ledger) == {A1: ("died", "model")}
+
+
+def test_where_an_idle_container_dies_too_nobody_is_blamed_and_it_is_tried_again() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    look = Controls(gold=(RESOLVED,), idle_death="the container was killed from outside")
+    drive(plan, ledger, World(rolls={A1: [LOST]}, golds={"a": [look]}))
+    assert settled(plan, ledger) == {A1: MOVED}
+    drive(plan, ledger, World())
+    assert settled(plan, ledger) == {A1: ("resolved", "nobody")}
+
+
+def test_a_shorter_idle_container_settles_nothing() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    look = Controls(gold=(RESOLVED,), idled_seconds=39.0)
+    drive(plan, ledger, World(rolls={A1: [LOST]}, golds={"a": [look]}))
+    assert settled(plan, ledger) == {A1: ("died", "ambiguous")}
+
+
+def test_rescore_grades_every_submission_again_once_and_asks_no_agent() -> None:
+    ledger, plan = memory_ledger(), make_plan("a", "b", k=2)
+    drive(plan, ledger, World(rolls={("b", 1): [WITHOUT_PATCH]}))
+    world = World(rescore=True, scores={A1: [UNRESOLVED]})
+    drive(plan, ledger, world)
+    assert begun(world, "roll") == []
+    assert sorted(begun(world, "score")) == [("a", 1), ("a", 2), ("b", 2)]
+    assert settled(plan, ledger)["a", 1] == ("unresolved", "model")
 
 
 # Gold
@@ -421,7 +530,7 @@ def test_a_gold_that_stumbles_again_leaves_everything_moved() -> None:
     drive(plan, ledger, world)
     before = shapes(ledger)
     drive(plan, ledger, world)
-    assert shapes(ledger) == [*before, "control a#0.2 verdict"]
+    assert shapes(ledger) == [*before, "control a#0.2 controls"]
     assert set(settled(plan, ledger).values()) == {MOVED}
 
 
@@ -509,7 +618,7 @@ def test_a_fault_of_gold_does_not_unsay_an_earlier_stumble() -> None:
 def test_a_kept_gold_is_taken_only_where_all_pass_to_pass_passed_and_there_are_some(
     graded: Verdict | Fault, scored: int
 ) -> None:
-    ledger, plan = memory_ledger(), make_plan("a", k=2)
+    ledger, plan = memory_ledger(), make_plan("a", k=1)
     world = World(scores={A1: [graded]}, kept={"a": RESOLVED})
     drive(plan, ledger, world)
     assert len(begun(world, "gold")) == scored
@@ -520,7 +629,7 @@ def test_a_kept_gold_is_taken_only_where_all_pass_to_pass_passed_and_there_are_s
 def test_a_kept_gold_is_a_row_like_any_other_and_is_asked_for_once() -> None:
     ledger, plan = memory_ledger(), make_plan("a")
     drive(plan, ledger, World(kept={"a": RESOLVED}))
-    assert shapes(ledger)[2:] == ["control a#0.1 verdict", "settlement a#1.1 settlement"]
+    assert shapes(ledger)[2:] == ["control a#0.1 controls", "settlement a#1.1 settlement"]
     before = shapes(ledger)
     drive(plan, ledger, World(kept={"a": RESOLVED}))
     assert shapes(ledger) == before

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.domain import Attempt, Cause, Fault, Patch, Rollout, Usage
+from pipeline.domain import Attempt, Cause, Patch, Rollout, Usage
 from pipeline.ledger import Kind
 from pipeline.results import Results
 from pipeline.tables import (
@@ -22,19 +21,10 @@ from pipeline.tables import (
     by_instance,
     by_repo,
     by_run,
-    count,
-    headline,
-    losses,
-    percent,
     render,
-    span,
 )
 from tests.fakes import (
-    DIED,
     PROPERTY,
-    STUMBLE,
-    SUBMITTED,
-    TIMED_OUT,
     UNRESOLVED,
     WITHOUT_PATCH,
     World,
@@ -84,6 +74,7 @@ def test_by_attempt_is_one_record_an_attempt_with_all_that_is_known(mixed: Resul
         "outcome": "infra",
         "blame": "infra",
         "cause": "disk",
+        "trust": "trusted",
         "stop": "",
         "official": "",
         "fail_to_pass": "",
@@ -115,6 +106,7 @@ def test_by_instance_has_the_outcomes_and_the_vote(mixed: Results) -> None:
         "unknown": 1,
         "k": 2,
         "majority": "undetermined",
+        "trust": "trusted",
         "tries": 2,
         "steps": 2,
         "tokens": 110,
@@ -223,137 +215,6 @@ def test_csv_and_json_keep_any_text(records: list[dict[str, Any]]) -> None:
     texts = [(row["a"], record["a"]) for row, record in zip(rows, records, strict=True)]
     assert all(found == given for found, given in texts if isinstance(given, str))
     assert all(found == "" for found, given in texts if given is None)
-
-
-# The headline
-
-
-def test_headline_of_a_plain_run() -> None:
-    world = World(
-        rolls={("b-2", 1): [fault(), SUBMITTED], ("e-5", 1): [WITHOUT_PATCH]},
-        scores={("d-4", 1): [UNRESOLVED]},
-    )
-    assert headline(run(world, "a-1", "b-2", "c-3", "d-4", "e-5")) == [
-        "5 × 1 · 3 resolved · pass@1 60.0 % over all [23.1–88.2] · "
-        "60.0 % over valid [23.1–88.2] · at most 60.0 % · 0 ambiguous · 0 infra",
-        "6 tries · 8 requests · 400 tokens in (0 cached), 40 out · $1.00 · $0.33/resolved",
-        "temperature 0, top_p 1 on 8 of 8 requests",
-        "controls: gold 5/5, empty –, 0 moved · grader fake 1",
-    ]
-
-
-def test_headline_opens_its_range_and_names_causes_where_infrastructure_broke() -> None:
-    world = World(
-        rolls={("a-1", 1): [fault(Cause.DISK)], ("b-2", 1): [fault()], ("c-3", 1): [fault()]}
-    )
-    assert headline(run(world, "a-1", "b-2", "c-3", "d-4"))[0] == (
-        "4 × 1 · 1 resolved · pass@1 25.0 % over all [4.6–69.9] · "
-        "100.0 % over valid [20.7–100.0] · at most 100.0 % · 0 ambiguous · "
-        "3 infra (1 disk, 2 endpoint)"
-    )
-
-
-def test_headline_starts_with_partial_while_anything_is_pending() -> None:
-    plan, ledger = make_plan("a", "b", k=2), memory_ledger()
-    for attempt in list(plan.grid())[:3]:
-        ledger.append(Kind.ROLLOUT, attempt, 1, WITHOUT_PATCH)
-    first = headline(results_of(plan, ledger))[0]
-    assert first.startswith("partial (1 pending) · 2 × 2 · 0 resolved · ")
-    assert "at most 25.0 %" in first
-    drive(plan, ledger, World())
-    assert headline(results_of(plan, ledger))[0].startswith("2 × 2 · 1 resolved")
-
-
-def test_headline_counts_what_is_unsettled_and_what_was_moved() -> None:
-    world = World(
-        scores={("a", 1): [TIMED_OUT], ("b", 1): [DIED]},
-        golds={"a": [fault(Cause.GRADER)], "b": [fault(Cause.GRADER)], "c": [STUMBLE]},
-    )
-    lines = headline(run(world, "a", "b", "c", "d"))
-    assert "2 ambiguous · 1 infra (1 instance)" in lines[0]
-    assert lines[-1] == "controls: gold 1/2, empty –, 1 moved · grader fake 1"
-
-
-def test_headline_of_several_attempts_has_the_majority_beside_pass_at_1(mixed: Results) -> None:
-    lines = headline(mixed)
-    assert lines[0].startswith("3 × 2 · 3 resolved · pass@1 50.0 % over all [")
-    assert lines[1] == (
-        "majority of 2: 0 resolved, 2 rejected, 1 undetermined · 0.0 % of decided, "
-        "range 0.0 %–33.3 %"
-    )
-
-
-def test_headline_never_makes_a_price_up() -> None:
-    unpriced = Rollout(stop=None, submission=Patch("x"), exit_status="", usage=UNPRICED)
-    lines = headline(run(World(rolls={("a", 1): [unpriced]}), "a"))
-    assert lines[1] == "1 try · 1 request · 1,000 tokens in (200 cached), 5 out · $ unknown"
-
-
-def test_headline_divides_no_money_by_zero_resolved() -> None:
-    lines = headline(run(World(scores={("a", 1): [UNRESOLVED]}), "a"))
-    assert lines[1].endswith("· $0.25")
-
-
-def test_headline_of_imported_verdicts_says_that_there_was_no_control() -> None:
-    unknown = Rollout(stop=None, submission=Patch("x"), exit_status="not recorded")
-    world = World(
-        rolls={("a", 1): [unknown], ("b", 1): [replace(unknown, submission=None)]},
-        has_control=False,
-    )
-    lines = headline(run(world, "a", "b"))
-    assert "50.0 % over valid" in lines[0]
-    assert "at most 100.0 %" in lines[0]
-    assert lines[2] == "controls: imported, no control · grader fake 1"
-    assert lines[3].startswith("exit unknown for 2 of ")
-
-
-def test_headline_of_the_controls_themselves() -> None:
-    nothing = World(rolls={("a", 1): [WITHOUT_PATCH]})
-    lines = headline(run(nothing, "a", agent="empty"))
-    assert lines[-1] == "controls: gold 1/1, empty 0/1, 0 moved · grader fake 1"
-
-
-def test_headline_of_nothing_is_all_dashes() -> None:
-    lines = headline(results_of(make_plan(), memory_ledger()))
-    assert lines[0] == (
-        "0 × 0 · 0 resolved · pass@1 – over all [–] · – over valid [–] · at most – · "
-        "0 ambiguous · 0 infra"
-    )
-
-
-# What broke
-
-
-def test_losses_say_what_broke_in_its_own_words_on_one_line() -> None:
-    long = Fault(cause=Cause.UNKNOWN, detail="Traceback\n" * 100 + "KeyError:\n  'ours'")
-    world = World(rolls={("a", 1): [long]}, golds={"b": [STUMBLE]})
-    first, second = losses(run(world, "a", "b", "c"))
-    assert first.startswith("a #1: unknown: ")
-    assert first.endswith("KeyError: 'ours'")
-    assert len(first) < 220
-    assert second == "b #1: gold does not pass here either"
-
-
-def test_a_run_without_an_outage_has_lost_nothing() -> None:
-    assert losses(run(World(scores={("flask-1", 1): [UNRESOLVED]}))) == []
-
-
-# Words
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(None, "–"), (0.0, "0.0 %"), (1.0, "100.0 %"), (0.7584, "75.8 %")]
-)
-def test_percent(value: float | None, text: str) -> None:
-    assert percent(value) == text
-
-
-def test_span_of_an_interval() -> None:
-    assert (span([0.2307, 0.8824]), span(None)) == ("23.1–88.2", "–")
-
-
-def test_count_knows_the_plural() -> None:
-    assert (count(1, "request"), count(0, "request")) == ("1 request", "0 requests")
 
 
 def test_an_unknown_attempt_of_a_known_instance_is_pending_in_the_table() -> None:

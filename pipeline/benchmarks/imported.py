@@ -24,6 +24,13 @@ class ImportedVerdicts:
     grader: str = "imported"
     has_control: bool = False
 
+    def place(self, instance: Instance) -> str:
+        """Nobody can say where it was graded."""
+        return ""
+
+    def idle(self, instance: Instance, seconds: float) -> str:
+        raise InfraError(Cause.GRADER, "an imported verdict has no place to look at")
+
     def score(
         self, attempt: Attempt, instance: Instance, submission: Submission | None, workdir: Path
     ) -> Verdict:

@@ -93,6 +93,23 @@ class SwebenchScorer:
     grader: str = GRADER
     has_control: bool = True
 
+    def place(self, instance: Instance) -> str:
+        """See `pipeline.contracts.Scorer`."""
+        return self.sandboxes.digest(instance)
+
+    def idle(self, instance: Instance, seconds: float) -> str:
+        """See `pipeline.contracts.Scorer`."""
+        with self.sandboxes.open(instance) as sandbox:
+            try:
+                sandbox.run(["sleep", f"{seconds:.1f}"], timeout_seconds=seconds + 60)
+            except InfraError as error:
+                death = error.detail
+            else:
+                return ""
+        # The daemon still starts one: it was the container that went.
+        with self.sandboxes.open(instance):
+            return death
+
     def score(
         self, attempt: Attempt, instance: Instance, submission: Submission | None, workdir: Path
     ) -> Verdict:

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from pipeline.cli.parts import Parts
     from pipeline.cli.replays import Recording
     from pipeline.cli.voice import Voice
-    from pipeline.contracts import Agent, Sandboxes, Scorer
+    from pipeline.contracts import Agent, Sandboxes, Scorer, Stages
     from pipeline.domain import Attempt, Fault, Instance, Rollout
-    from pipeline.ledger import Ledger
+    from pipeline.ledger import Ledger, Row
     from pipeline.plan import RunPlan
     from pipeline.recipe import Recipe
+    from pipeline.results import Results
     from pipeline.runner import Lanes
-    from pipeline.schedule import Brake, Stages
+    from pipeline.schedule import Brake
+    from pipeline.scorer import Scoring
 
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -76,12 +78,21 @@ def carry_out(parts: Parts) -> int:
     parts.voice.closing(results, parts.run.root, remedy=parts.brake.halted)
     if not finished and not parts.brake.halted:
         return 130
+    return exit_status(results)
+
+
+def exit_status(results: Results) -> int:
+    """3: something is infra, unsettled or pending, or no single score should be quoted."""
     open_blames = (Blame.INFRA, Blame.AMBIGUOUS, "")
-    return 3 if any(row.blame in open_blames for row in results.rows) else 0
+    unsure = any(row.blame in open_blames for row in results.rows) or results.doubts()
+    return 3 if unsure else 0
 
 
-def finished(desk: Desk) -> bool:
+def finished(desk: Desk) -> int | None:
     """Print a run on which nothing is left to do: no agent, Docker, key or endpoint is needed.
+
+    Returns:
+        Its exit status; None: something is left to do.
 
     Raises:
         UserError: another process drives it.
@@ -90,17 +101,17 @@ def finished(desk: Desk) -> bool:
     from pipeline.ledger import Ledger
     from pipeline.results import load, read_plan
 
-    if not desk.run.plan.exists() or not desk.run.ledger.exists():
-        return False
+    if desk.rescore or not desk.run.plan.exists() or not desk.run.ledger.exists():
+        return None
     plan = read_plan(desk.run)
     if plan.get("digest") != desk.plan.digest or plan["attempts"] != desk.plan.attempts:
-        return False
+        return None
     results = load(desk.run)
     if any(row.blame not in (Blame.NOBODY, Blame.MODEL) for row in results.rows):
-        return False
+        return None
     # Stopped before its gold control: a zero may yet turn out to be nobody's.
     if any(not results.book.entry(attempt).settlements for attempt in desk.plan.grid()):
-        return False
+        return None
     with desk.run.held(), Ledger(desk.run.ledger) as ledger:
         book = ledger.book()
         results = conclude(desk.run, plan, ledger)
@@ -108,23 +119,31 @@ def finished(desk: Desk) -> bool:
     desk.voice.stop()
     desk.voice.report(results)
     desk.voice.closing(results, desk.run.root)
-    return True
+    return exit_status(results)
 
 
 def drive(parts: Parts, ledger: Ledger) -> bool:
     from pipeline.ledger import Kind
+    from pipeline.outcomes import Settlement
     from pipeline.schedule import Schedule
 
-    execution, brake = parts.plan.execution, parts.brake
+    execution, brake, scoring = parts.plan.execution, parts.brake, make_scoring(parts)
+
+    def landed(row: Row) -> None:
+        parts.voice.landed(row)
+        if isinstance(row.value, Settlement):
+            entry = schedule.book.entry(row.attempt)
+            scoring.settled(row.attempt, entry.rollout, entry.verdict, row.value)
+
     agents = ThreadPoolExecutor(execution.agent_workers, "agent")
     scorers = ThreadPoolExecutor(execution.scorer_workers, "scorer")
     schedule = Schedule(
         parts.plan,
         ledger,
-        make_stages(parts),
+        make_stages(parts, scoring),
         executors={Kind.ROLLOUT: agents, Kind.VERDICT: scorers},
         brake=brake,
-        landed=parts.voice.landed,
+        landed=landed,
     )
     parts.voice.start(parts.plan, schedule.book)
     finished = False
@@ -145,36 +164,43 @@ def drive(parts: Parts, ledger: Ledger) -> bool:
     return finished
 
 
-def make_stages(parts: Parts) -> Stages:
+def make_scoring(parts: Parts) -> Scoring:
+    """The second stage, with the store that this machine's runs share."""
     from pipeline.domain import Patch
-    from pipeline.runner import Runner
-    from pipeline.schedule import Stages
     from pipeline.scorer import Scoring
-    from pipeline.verdicts import GoldStore, cache_dir
+    from pipeline.verdicts import Store, cache_dir, this_machine
 
-    instances = {item.id: item for item in parts.instances}
-    cancelled = parts.brake.hard
-    runner = Runner(
-        plan=parts.plan,
+    return Scoring(
         run=parts.run,
-        instances=instances,
-        agent=parts.agent,
-        lanes=parts.lanes,
-        sandboxes=parts.sandboxes,
-        cancelled=cancelled,
-    )
-    scoring = Scoring(
-        run=parts.run,
-        instances=instances,
+        instances={item.id: item for item in parts.instances},
         scorer=parts.scorer,
         gold_patch=lambda instance: Patch(str(instance.row["patch"])),
-        store=GoldStore(
+        store=Store(
             root=cache_dir(),
             grader=parts.scorer.grader,
             sandbox=parts.sandboxes.name,
             limits=parts.plan.sandbox,
+            machine=this_machine(),
         ),
-        cancelled=cancelled,
+        cancelled=parts.brake.hard,
+        terms=parts.plan.trust,
+        seed=parts.plan.digest,
+        rescore=parts.rescore,
+    )
+
+
+def make_stages(parts: Parts, scoring: Scoring) -> Stages:
+    from pipeline.contracts import Stages
+    from pipeline.runner import Runner
+
+    runner = Runner(
+        plan=parts.plan,
+        run=parts.run,
+        instances=scoring.instances,
+        agent=parts.agent,
+        lanes=parts.lanes,
+        sandboxes=parts.sandboxes,
+        cancelled=parts.brake.hard,
     )
 
     def roll(attempt: Attempt, number: int) -> Rollout | Fault:
@@ -185,12 +211,13 @@ def make_stages(parts: Parts) -> Stages:
     return Stages(
         roll=roll,
         score=scoring.score,
-        gold=scoring.gold,
-        kept_gold=scoring.kept_gold,
+        look=scoring.look,
+        kept=scoring.kept_controls,
         has_control=parts.scorer.has_control,
         tries_of=parts.tries_of,
         held=lambda: parts.terms.pressure.is_down,
         stuck=lambda: parts.terms.stuck,
+        rescore=parts.rescore,
     )
 
 
@@ -205,6 +232,7 @@ class Desk:
         *,
         quiet: bool,
         replayed: bool = False,
+        rescore: bool = False,
     ) -> None:
         from pipeline.cli.lanes import make_terms
         from pipeline.cli.parts import Place
@@ -212,7 +240,7 @@ class Desk:
         from pipeline.rundir import RunDir
         from pipeline.schedule import Brake
 
-        self.plan = plan
+        self.plan, self.rescore = plan, rescore
         # Agents run elsewhere: every path that they get must be whole.
         self.run = RunDir((logs / plan.name).absolute())
         self.brake = Brake()
@@ -261,5 +289,6 @@ class Desk:
                 voice=self.voice,
                 replayed=recording.run.root.name if recording else "",
                 tries_of=recording.tries_of if recording else None,
+                rescore=self.rescore,
             )
         )

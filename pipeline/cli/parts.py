@@ -181,6 +181,8 @@ class Parts:
     """The run whose tapes stand in for an endpoint."""
     tries_of: Callable[[Attempt], int] | None = None
     """How many tries it recorded."""
+    rescore: bool = False
+    """Look no verdict up, and score again what has been scored."""
 
 
 def refuse_mismatch(agent: Agent, sandboxes: Sandboxes) -> None:
@@ -203,6 +205,9 @@ class Nowhere:
 
     def preflight(self, instances: Sequence[Instance]) -> Sequence[str]:
         return ()
+
+    def digest(self, instance: Instance) -> str:
+        return ""
 
     def open(self, instance: Instance) -> AbstractContextManager[Sandbox]:
         raise UserError("this run imports its verdicts; nothing can be started")

@@ -135,7 +135,7 @@ def make_plan(
 ) -> RunPlan:
     """The resolved plan of a recipe."""
     from pipeline.domain import Limits, Sampling, SandboxLimits
-    from pipeline.plan import Execution, RunPlan
+    from pipeline.plan import Execution, RunPlan, TrustTerms
 
     replies = replies_path(recipe) if asks_model else None
     sandbox = recipe.sandbox.model_dump(exclude={"kind", "mirrors"})
@@ -152,4 +152,5 @@ def make_plan(
         limits=Limits(**recipe.limits.model_dump()),
         sandbox=SandboxLimits(**sandbox),
         execution=Execution(**recipe.execution.model_dump()),
+        trust=TrustTerms(**recipe.trust.model_dump()),
     )

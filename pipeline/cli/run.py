@@ -33,6 +33,7 @@ def run_recipe(
     replay: Path | None = None,
     strict: bool = False,
     doctor: bool = True,
+    rescore: bool = False,
 ) -> int:
     """Draw, resolve and carry out a recipe; its exit status."""
     from pipeline.cli import drive, parts, planning, replays
@@ -51,14 +52,15 @@ def run_recipe(
             parts.check_source(recipe, agent)
     selection, instances = planning.draw(recipe.selection)
     plan = planning.make_plan(recipe, selection, asks_model=agent.asks_model)
-    desk = drive.Desk(recipe, plan, logs, quiet=quiet, replayed=replay is not None)
+    desk = drive.Desk(recipe, plan, logs, quiet=quiet, replayed=replay is not None, rescore=rescore)
     recording = None
     if replay is not None:
         recording = replays.open_recording(RunDir(replay), plan, desk.run, strict=strict)
         for warning in replays.check_tapes(recording, plan):
             desk.voice.note(warning)
-    if begun and drive.finished(desk):
-        return 0
+    status = drive.finished(desk) if begun else None
+    if status is not None:
+        return status
     agent.preflight()
     sandboxes = parts.make_sandboxes(desk.place, instances)
     parts.refuse_mismatch(agent, sandboxes)
@@ -92,6 +94,9 @@ def run(
     doctor: Annotated[
         bool, typer.Option("--doctor/--no-doctor", help="Ask the endpoint once beforehand.")
     ] = True,
+    rescore: Annotated[
+        bool, typer.Option("--rescore", help="Grade every submission anew; look no verdict up.")
+    ] = False,
     logs: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("logs"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result.")] = False,
 ) -> None:
@@ -110,6 +115,7 @@ def run(
             replay=run_named(replay, logs) if replay else None,
             strict=strict,
             doctor=doctor,
+            rescore=rescore,
         )
     except UserError:
         RunDir(logs / recipe.name).discard_unbegun()

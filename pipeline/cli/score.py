@@ -39,6 +39,9 @@ def score(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="sandbox.* or execution.*"),
     ] = None,
+    rescore: Annotated[
+        bool, typer.Option("--rescore", help="Grade every submission anew; look no verdict up.")
+    ] = False,
     logs: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("logs"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result.")] = False,
 ) -> None:
@@ -70,7 +73,7 @@ def score(
     imported = "".join(planning.sha256(path) for path in verdicts or () if path.is_file())
     grader = f"imported {imported}" if verdicts else ""
     plan = planning.make_plan(recipe, selection, grader=grader)
-    desk = drive.Desk(recipe, plan, logs, quiet=quiet)
+    desk = drive.Desk(recipe, plan, logs, quiet=quiet, rescore=rescore)
     sandboxes, scorer = make_scorer(desk, instances, verdicts, predictions)
     with open_lanes(None, plan, "none", desk.terms) as lanes:
         raise typer.Exit(desk.carry_out(instances, agent, sandboxes, scorer, lanes))

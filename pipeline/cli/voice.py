@@ -11,10 +11,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from pipeline import tables
-from pipeline.domain import Attempt, Fault, Rollout, Stop, Verdict
+from pipeline import headline, tables
+from pipeline.domain import Attempt, Controls, Fault, Rollout, Stop, Verdict
 from pipeline.ledger import Book, Kind, Row
-from pipeline.outcomes import Blame, Control, Outcome, Settlement
+from pipeline.outcomes import Blame, Outcome, Settlement, Trust, trust_of
 from pipeline.results import Results
 
 if TYPE_CHECKING:
@@ -84,10 +84,8 @@ class Voice:
         before = f", {len(self.settled)} done before" if self.settled else ""
         model = "" if plan.model == "none" else f", {plan.model}"
         model = ", scripted replies (no model is measured)" if plan.replies else model
-        self.say(
-            f"{plan.name}: {tables.count(len(plan.selection.ids), 'instance')} × {plan.attempts}, "
-            f"agent {plan.agent}{model}, plan {plan.digest}{before}"
-        )
+        size = f"{headline.count(len(plan.selection.ids), 'instance')} × {plan.attempts}"
+        self.say(f"{plan.name}: {size}, agent {plan.agent}{model}, plan {plan.digest}{before}")
         if self.err.is_terminal and not self.quiet:
             self.progress = Progress(
                 TextColumn("{task.description}"),
@@ -124,7 +122,7 @@ class Voice:
         """Where the run is, and what is left to do."""
         counts = results.summary()
         left = counts["pending"] + counts["blame"][Blame.INFRA] + counts["blame"][Blame.AMBIGUOUS]
-        todo = f"{tables.count(left, 'attempt')} to do: {remedy or 'run the same command again'}"
+        todo = f"{headline.count(left, 'attempt')} to do: {remedy or 'run the same command again'}"
         place = root.relative_to(Path.cwd()) if root.is_relative_to(Path.cwd()) else root
         self.say(f"{place}: {todo if left else 'nothing is left to do'}")
 
@@ -134,11 +132,11 @@ class Voice:
         narrow = self.out.is_terminal and self.out.width < WIDE
         table = attempt_table(results, narrow=narrow) if few else repo_table(results)
         self.out.print(table)
-        for line in tables.losses(results)[:20]:
+        for line in headline.losses(results)[:20]:
             self.out.print(f"[magenta]lost[/] {escape(line)}")
-        for line in tables.drifts(results)[:20]:
+        for line in headline.drifts(results)[:20]:
             self.out.print(f"[yellow]drift[/] {escape(line)}")
-        for number, line in enumerate(tables.headline(results)):
+        for number, line in enumerate(headline.lines_of(results)):
             self.out.print(escape(line), style="bold" if number == 0 else "")
         if results.plan.get("replies"):
             self.out.print("scripted replies: no model was measured", style="yellow")
@@ -153,25 +151,44 @@ def describe(row: Row) -> str:
     if isinstance(value, Fault):
         detail = escape(" ".join(value.detail.split())[:DETAIL_CHARACTERS])
         return f"{name} try {row.try_number} [magenta]{value.cause} fault[/]: {detail}"
+    if isinstance(value, Controls):
+        return describe_look(name, value)
     if isinstance(value, Rollout):
         if value.stop is None:
             return ""  # imported: there are as many as lines in a file
         patch = "a patch" if value.submission is not None else "no patch"
         return f"{name} {value.stop}: {patch}, {value.steps} steps, {value.seconds:.0f} s"
     if isinstance(value, Verdict):
-        if value.grader == IMPORTED:
-            return ""
-        f2p, p2p = value.fail_to_pass, value.pass_to_pass
-        counts = f" (fail to pass {f2p.passed}/{f2p.total}, pass to pass {p2p.passed}/{p2p.total})"
-        how = ", ".join(value.evidence.reasons or (f"{value.seconds:.0f} s",))
-        return f"{name} {value.finding}{counts if f2p.total else ''}, {how}"
+        return "" if value.grader == IMPORTED else f"{name} {describe_verdict(value)}"
     assert isinstance(value, Settlement)
-    if value.control is Control.IMPORTED:
+    if value.trust is Trust.IMPORTED:
         return ""
     colour = COLOURS[value.blame]
     cause = f" ({value.cause})" if value.cause else ""
     unsettled = ", unsettled" if value.blame is Blame.AMBIGUOUS else ""
     return f"{name} [{colour}]{value.outcome}{cause}[/]{unsettled}"
+
+
+def describe_verdict(value: Verdict) -> str:
+    f2p, p2p = value.fail_to_pass, value.pass_to_pass
+    counts = f" (fail to pass {f2p.passed}/{f2p.total}, pass to pass {p2p.passed}/{p2p.total})"
+    how = escape(", ".join(value.evidence.reasons or (f"{value.seconds:.0f} s",)))
+    return f"{value.finding}{counts if f2p.total else ''}, {how}"
+
+
+def describe_look(name: str, look: Controls) -> str:
+    """What the controls came to at one instance, with markup."""
+    if len(look.gold) == 1 and not look.empty:
+        said = describe_verdict(look.gold[0])
+    else:
+        trust = trust_of([look])
+        colour = "green" if trust is Trust.TRUSTED else "magenta"
+        passed = sum(verdict.passed for verdict in look.gold)
+        empty = f", empty {sum(verdict.passed for verdict in look.empty)} of {len(look.empty)}"
+        said = f"resolves {passed} of {len(look.gold)} times{empty}: [{colour}]{trust}[/]"
+    if look.idle_death:
+        said += f"; an idle container died as well: {escape(look.idle_death)}"
+    return f"{name} {said}"
 
 
 def repo_table(results: Results) -> Table:
@@ -181,7 +198,7 @@ def repo_table(results: Results) -> Table:
     for name in records[0]:
         table.add_column(name, no_wrap=True, justify="left" if name == "repo" else "right")
     for record in records:
-        rate = tables.percent(record["pass_at_1_all"])
+        rate = headline.percent(record["pass_at_1_all"])
         table.add_row(*(str(value) for value in (record | {"pass_at_1_all": rate}).values()))
     return table
 

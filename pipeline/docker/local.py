@@ -159,11 +159,13 @@ class LocalSandboxes:
         finally:
             shutil.rmtree(root, ignore_errors=True)
 
+    def digest(self, instance: Instance) -> str:
+        return f"local:{instance.row['base_commit']}"
+
     @contextlib.contextmanager
     def open(self, instance: Instance) -> Iterator[LocalSandbox]:
-        digest = f"local:{instance.row['base_commit']}"
         with self._planted(instance) as root:
-            yield LocalSandbox(root, digest, self.cancelled)
+            yield LocalSandbox(root, self.digest(instance), self.cancelled)
 
     @contextlib.contextmanager
     def site(self, instance: Instance, attempt: Attempt) -> Iterator[Site]:

@@ -115,6 +115,11 @@ class DockerSandboxes:
             "passone.instance": instance_id,
         }
 
+    def digest(self, instance: Instance) -> str:
+        """The id of the instance's image. Raises InfraError: it is not here and cannot be had."""
+        self.prepare(instance)
+        return self.images.ensure(instance.image)
+
     @contextlib.contextmanager
     def open(self, instance: Instance) -> Iterator[DockerSandbox]:
         """A fresh container of the instance's image, as the official harness starts it.
@@ -124,8 +129,7 @@ class DockerSandboxes:
         Raises:
             InfraError: no image, no daemon, no room.
         """
-        self.prepare(instance)
-        digest = self.images.ensure(instance.image)
+        digest = self.digest(instance)
         container = None
         try:
             container = self._create(digest, instance.id)
@@ -168,8 +172,7 @@ class DockerSandboxes:
         Raises:
             InfraError: no image.
         """
-        self.prepare(instance)
-        self.images.ensure(instance.image)
+        self.digest(instance)
         site = ContainerSite(
             image=instance.image, labels=self._labels(instance.id), limits=self.limits
         )

@@ -1,71 +1,21 @@
-"""Turn a run's ledger into rows, votes and a summary; what tables and notebooks import."""
+"""All attempts of a run: votes, rates and a summary."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipeline.domain import Attempt, Fault, Finding, Patch, Rollout, Tally, Usage, Verdict
+from pipeline.domain import Attempt, Usage
 from pipeline.ledger import Book, Ledger
-from pipeline.outcomes import Ballot, Blame, Outcome, Settlement, UserError, Vote
+from pipeline.outcomes import Blame, Outcome, Trust, UserError, trust_of
+from pipeline.plan import TrustTerms
+from pipeline.results.rows import AttemptRow, row_of
 from pipeline.rundir import RunDir
 from pipeline.stats import interval
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptRow:
-    """One attempt, as every table shows it."""
-
-    instance_id: str
-    repo: str
-    attempt: int
-    outcome: str
-    """An `Outcome`, or `pending`."""
-    blame: str
-    cause: str
-    """Of an infra outcome; empty otherwise."""
-    official: bool | None
-    """What the official finding alone would say; None: nothing was graded."""
-    moved: bool
-    patch: bool | None
-    """Whether it submitted one; None: it never came to that."""
-    unknown_exit: bool
-    """Imported, and nobody recorded why the agent stopped."""
-    stop: str
-    tries: int
-    steps: int
-    usage: Usage
-    """Of every try with a row: faults are billed all the same."""
-    seconds: float
-    """Of the agent's tries and of the scoring."""
-    fail_to_pass: str
-    pass_to_pass: str
-    detail: str
-    """What broke, in the words of the part that broke."""
-    drift: str = ""
-    """Where a replay first differed from what was recorded."""
-
-    @property
-    def settled(self) -> tuple[Outcome, Blame] | None:
-        return None if self.outcome == "pending" else (Outcome(self.outcome), Blame(self.blame))
-
-    @property
-    def resolved(self) -> bool:
-        return self.outcome == Outcome.RESOLVED
-
-    @property
-    def counted(self) -> bool:
-        """Whether it counts for or against the model."""
-        return self.blame in (Blame.NOBODY, Blame.MODEL)
-
-    @property
-    def possible(self) -> bool:
-        """Whether it may yet, or may have, resolved its instance."""
-        empty_for_unknown_reason = self.unknown_exit and self.outcome == Outcome.NO_SUBMISSION
-        return self.resolved or not self.counted or empty_for_unknown_reason
+from pipeline.votes import Ballot, Vote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,13 +96,63 @@ class Results:
         }
 
     def controls(self) -> dict[str, Any]:
-        golds = [self.book.golds(id_)[-1][1] for id_ in self.ids if self.book.golds(id_)]
-        empty = [row for row in self.rows if self.plan["agent"] == "empty" and row.counted]
+        """Gold and empty by instance: gold must read 100 %, empty 0 %."""
+        places = {id_: self.book.place(id_) for id_ in self.ids if self.book.looks(id_)}
+        looks = [self.book.looks(id_)[-1][1] for id_ in places]
+        empties = [any(v.passed for v in look.empty) for look in looks if look.empty]
+        if self.plan["agent"] == "empty":
+            empties += [row.resolved for row in self.rows if row.counted]
         return {
-            "gold": {"passed": sum(golds), "of": len(golds)},
-            "empty": {"passed": sum(row.resolved for row in empty), "of": len(empty)},
+            "gold": {"passed": list(places.values()).count(Trust.TRUSTED), "of": len(places)},
+            "empty": {"passed": sum(empties), "of": len(empties)},
             "moved": sum(row.moved for row in self.rows),
         }
+
+    def grounds(self, instance_id: str) -> str:
+        """Why a place is not to be trusted, from the look that decided it; empty: no such look."""
+        looks = [look for _, look in self.book.looks(instance_id)]
+        wrong = [look for look in looks if look.idle_death or trust_of([look]) is not Trust.TRUSTED]
+        if not wrong:
+            return ""
+        look = wrong[-1]
+        passed = sum(verdict.passed for verdict in look.gold)
+        said = []
+        if passed < len(look.gold):
+            found = ", ".join(verdict.finding for verdict in look.gold)
+            said.append(f"gold resolves {passed} of {len(look.gold)} times here ({found})")
+        if any(verdict.passed for verdict in look.empty):
+            said.append("an empty patch resolves here")
+        if look.idle_death:
+            said.append(f"an idle container dies here ({look.idle_death})")
+        return "; ".join(said)
+
+    def doubts(self) -> list[str]:
+        """Why no single score of this run should be quoted; empty: one may be."""
+        over = [row for row in self.rows if row.outcome != "pending"]
+        terms = asdict(TrustTerms()) | self.plan.get("trust", {})
+        infra = [row for row in over if row.blame == Blame.INFRA]
+        empty = [row for row in over if row.outcome == Outcome.NO_SUBMISSION]
+        if self.plan["agent"] == "empty":
+            empty = []
+        return [
+            f"{len(rows)} of {len(over)} attempts ({len(rows) / len(over):.0%}) {what}, "
+            f"more than {terms[share]:.0%}"
+            for rows, what, share in (
+                (infra, "are infra", "infra_share"),
+                (empty, "submitted nothing", "empty_share"),
+            )
+            if over and len(rows) / len(over) > terms[share]
+        ]
+
+    def bounds(self) -> tuple[float, float] | None:
+        """Between what pass@1 is if all that is in doubt failed, or resolved; None: no attempt."""
+        doubted = Outcome.NO_SUBMISSION if self.doubts() else None
+        groups = [self.at(id_) for id_ in self.ids]
+        low = interval([[float(row.resolved) for row in group] for group in groups])
+        high = interval(
+            [[float(row.possible or row.outcome == doubted) for row in group] for group in groups]
+        )
+        return (low[0], high[0]) if low and high else None
 
     def summary(self) -> dict[str, Any]:
         """The run in numbers: counts are integers, rates floats or null."""
@@ -181,49 +181,8 @@ class Results:
                 "cost_usd": usage.cost_usd if self.recorded else None,
             },
             "controls": self.controls(),
+            "doubts": self.doubts(),
         }
-
-
-def tally_of(tally: Tally) -> str:
-    """`3/5`; empty where no test was counted."""
-    return f"{tally.passed}/{tally.total}" if tally.total else ""
-
-
-def usage_of(book: Book, attempt: Attempt) -> Usage:
-    values = (row.value for row in book.entry(attempt).rollouts)
-    return sum((v.usage for v in values if isinstance(v, Rollout | Fault)), Usage())
-
-
-def row_of(book: Book, attempt: Attempt, repo: str, *, has_control: bool) -> AttemptRow:
-    """One attempt as its rows in the ledger stand."""
-    entry = book.entry(attempt)
-    settled: Settlement | None = entry.settlement or book.conclude(attempt, has_control=has_control)
-    rollout, verdict = entry.rollout, entry.verdict
-    graded = verdict if isinstance(verdict, Verdict) else None
-    done = rollout if isinstance(rollout, Rollout) else None
-    faults = [stage for stage in (rollout, verdict) if isinstance(stage, Fault)]
-    staged = [row.value for row in (*entry.rollouts, *entry.verdicts)]
-    return AttemptRow(
-        instance_id=attempt.instance_id,
-        repo=repo,
-        attempt=attempt.number,
-        outcome=settled.outcome if settled else "pending",
-        blame=settled.blame if settled else "",
-        cause=(settled.cause or "") if settled else "",
-        official=graded.finding is Finding.RESOLVED if graded else None,
-        moved=settled.moved if settled else False,
-        patch=done.submission not in (None, Patch("")) if done else None,
-        unknown_exit=done is not None and done.stop is None,
-        stop=(done.stop or "") if done else "",
-        tries=len(entry.rollouts),
-        steps=done.steps if done else max((v.usage.requests for v in faults), default=0),
-        usage=usage_of(book, attempt),
-        seconds=sum(v.seconds for v in staged if isinstance(v, Rollout | Fault | Verdict)),
-        fail_to_pass=tally_of(graded.fail_to_pass) if graded else "",
-        pass_to_pass=tally_of(graded.pass_to_pass) if graded else "",
-        detail=faults[0].detail if faults else "",
-        drift=next((v.drift for v in staged if isinstance(v, Rollout | Fault) and v.drift), ""),
-    )
 
 
 def read_plan(run: RunDir) -> dict[str, Any]:
@@ -243,11 +202,12 @@ def read_plan(run: RunDir) -> dict[str, Any]:
     return plan
 
 
-def load(run: RunDir, *, cut_off: Usage | None = None) -> Results:
+def load(run: RunDir, *, cut_off: Usage | None = None, untrusted: bool = False) -> Results:
     """Read a run, finished or not, while another process may be driving it.
 
     Args:
         cut_off: what was used and came to no row, for the headline; None: not looked at.
+        untrusted: the other reading, in which broken and flaky places move nothing.
 
     Raises:
         UserError: there is no such run, or it cannot be read.
@@ -257,14 +217,26 @@ def load(run: RunDir, *, cut_off: Usage | None = None) -> Results:
         raise UserError(f"{run.root}: the run has no ledger; start it with `passone run`")
     with Ledger(run.ledger, read_only=True) as ledger:
         book = ledger.book()
-    return of_book(plan, book, cut_off=cut_off)
+    return of_book(plan, book, cut_off=cut_off, untrusted=untrusted)
 
 
-def of_book(plan: Mapping[str, Any], book: Book, *, cut_off: Usage | None = None) -> Results:
+def of_book(
+    plan: Mapping[str, Any],
+    book: Book,
+    *,
+    cut_off: Usage | None = None,
+    untrusted: bool = False,
+) -> Results:
     """Results of rows that are in memory."""
     repos = plan["repos"]
     rows = [
-        row_of(book, Attempt(id_, number), repos[id_], has_control=plan["has_control"])
+        row_of(
+            book,
+            Attempt(id_, number),
+            repos[id_],
+            has_control=plan["has_control"],
+            untrusted=untrusted,
+        )
         for id_ in plan["selection"]["ids"]
         for number in range(1, plan["attempts"] + 1)
     ]

@@ -1,0 +1,138 @@
+"""Say what a run has come to in a few lines: a rate never stands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from pipeline.outcomes import Outcome
+from pipeline.results import Results
+
+Record: TypeAlias = dict[str, Any]
+MOST_CHARACTERS = 200
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def span(bounds: Sequence[float] | None) -> str:
+    return "–" if bounds is None else f"{100 * bounds[0]:.1f}–{100 * bounds[1]:.1f}"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def controls_line(summary: Record, *, imported: bool) -> str:
+    """How far the place itself could be trusted."""
+    if imported:
+        return "controls: imported, no control"
+    gold, empty = summary["controls"]["gold"], summary["controls"]["empty"]
+    said = [f"gold {gold['passed']}/{gold['of']}" if gold["of"] else "gold –"]
+    said.append(f"empty {empty['passed']}/{empty['of']}" if empty["of"] else "empty –")
+    said.append(f"{summary['controls']['moved']} moved")
+    return "controls: " + ", ".join(said)
+
+
+def spending(summary: Record, failed: int, *, recorded: bool) -> str:
+    """Requests, tokens and money; unknown is not zero."""
+    if not recorded:
+        return "usage not recorded"
+    usage, resolved = summary["usage"], summary["outcomes"][Outcome.RESOLVED]
+    cost = usage["cost_usd"]
+    money = "$ unknown" if cost is None else f"${cost:.2f}"
+    if cost and resolved:
+        money += f" · ${cost / resolved:.2f}/resolved"
+    again = f" (+ {failed} failed)" if failed else ""
+    return (
+        f"{count(usage['requests'], 'request')}{again} · {usage['input_tokens']:,} tokens in "
+        f"({usage['cached_tokens']:,} cached), {usage['output_tokens']:,} out · {money}"
+    )
+
+
+def lines_of(results: Results) -> list[str]:
+    """Never a bare number: n × k, the rate with its interval and range, and who was to blame."""
+    summary = results.summary()
+    rates, majority = summary["pass_at_1"], summary["majority"]
+    outcomes, blame = summary["outcomes"], summary["blame"]
+    start = f"partial ({summary['pending']} pending) · " if summary["pending"] else ""
+    causes = ", ".join(f"{number} {cause}" for cause, number in summary["causes"].items())
+    infra = f"{blame['infra']} infra" + (f" ({causes})" if causes else "")
+    size = f"{summary['instances']} × {summary['k']} · {outcomes['resolved']} resolved · "
+    rest = f"{blame['ambiguous']} ambiguous · {infra}"
+    bounds = results.bounds() if summary["doubts"] else None
+    if bounds is not None:
+        # Whatever stands first is what somebody will quote.
+        why = " and ".join(summary["doubts"])
+        between = f"{100 * bounds[0]:.1f} and {100 * bounds[1]:.1f} %"
+        lines = [f"{start}pass@1 between {between}, no single score: {why}", size + rest]
+    else:
+        lines = [
+            f"{start}{size}"
+            f"pass@1 {percent(rates['all'])} over all [{span(rates['all_ci95'])}] · "
+            f"{percent(rates['valid'])} over valid [{span(rates['valid_ci95'])}] · "
+            f"at most {percent(rates['high'])} · {rest}"
+        ]
+    if summary["k"] > 1:
+        lines.append(
+            f"majority of {summary['k']}: {majority['resolved']} resolved, "
+            f"{majority['rejected']} rejected, {majority['undetermined']} undetermined · "
+            f"{percent(majority['rate'])} of decided, range "
+            f"{percent(majority['low'])}–{percent(majority['high'])}"
+        )
+    tries = f"{summary['tries']} {'try' if summary['tries'] == 1 else 'tries'}"
+    lines.append(f"{tries} · {spending(summary, results.usage.failed, recorded=results.recorded)}")
+    if results.cut_off.requests:
+        lines.append(
+            f"and {count(results.cut_off.requests, 'request')}, {results.cut_off.tokens:,} tokens "
+            "that came to no row (tries that were stopped half-way, the look before a run)"
+        )
+    lines += wire_lines(results)
+    imported = not results.plan["has_control"]
+    lines.append(f"{controls_line(summary, imported=imported)} · grader {summary['grader']}")
+    if results.unknown_exits:
+        lines.append(
+            f"exit unknown for {results.unknown_exits} of {summary['attempts']}: a fault may have "
+            "left a submission empty or half done; 'at most' counts the empty ones as resolved"
+        )
+    return lines
+
+
+def wire_lines(results: Results) -> list[str]:
+    """Whether the model was asked as the plan says, and whether it was asked at all."""
+    lines = []
+    sampling, usage = results.plan["sampling"], results.usage
+    if usage.requests:
+        said = f"temperature {sampling['temperature']:g}, top_p {sampling['top_p']:g}"
+        lines.append(f"{said} on {usage.as_planned} of {count(usage.requests, 'request')}")
+    if results.plan.get("replayed"):
+        lines.append(
+            f"replayed from {results.plan['replayed']}, no endpoint was asked: "
+            f"{len(drifts(results))} of {count(len(results.rows), 'attempt')} drifted"
+        )
+    return lines
+
+
+def drifts(results: Results) -> list[str]:
+    """Where a replay differed from what was recorded, one line an attempt."""
+    return [f"{row.instance_id} #{row.attempt}: {row.drift}" for row in results.rows if row.drift]
+
+
+def shortened(text: str) -> str:
+    """What fits into a line: of a traceback, its end."""
+    text = " ".join(text.split())
+    return text if len(text) <= MOST_CHARACTERS else f"… {text[-MOST_CHARACTERS:]}"
+
+
+def losses(results: Results) -> list[str]:
+    """What broke, one line each: instance, attempt, cause and its own words."""
+    lines = []
+    for row in results.rows:
+        if row.outcome == Outcome.INFRA and not row.moved:
+            detail = shortened(row.detail)
+            lines.append(f"{row.instance_id} #{row.attempt}: {row.cause}: {detail}")
+        elif row.moved:
+            grounds = results.grounds(row.instance_id) or "its place cannot be trusted"
+            lines.append(f"{row.instance_id} #{row.attempt}: {row.trust}: {grounds}")
+    return lines

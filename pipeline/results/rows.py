@@ -1,0 +1,116 @@
+"""One attempt, as every table shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeline.domain import Attempt, Fault, Finding, Patch, Rollout, Tally, Usage, Verdict
+from pipeline.ledger import Book
+from pipeline.outcomes import Blame, Outcome, Settlement, Trust, conclude
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """One attempt, as every table shows it."""
+
+    instance_id: str
+    repo: str
+    attempt: int
+    outcome: str
+    """An `Outcome`, or `pending`."""
+    blame: str
+    cause: str
+    """Of an infra outcome; empty otherwise."""
+    official: bool | None
+    """What the official finding alone would say; None: nothing was graded."""
+    moved: bool
+    trust: str
+    """What the controls say about the place where it was graded; empty: pending."""
+    patch: bool | None
+    """Whether it submitted one; None: it never came to that."""
+    unknown_exit: bool
+    """Imported, and nobody recorded why the agent stopped."""
+    stop: str
+    tries: int
+    steps: int
+    usage: Usage
+    """Of every try with a row: faults are billed all the same."""
+    seconds: float
+    """Of the agent's tries and of the scoring."""
+    fail_to_pass: str
+    pass_to_pass: str
+    detail: str
+    """What broke, in the words of the part that broke."""
+    drift: str = ""
+    """Where a replay first differed from what was recorded."""
+
+    @property
+    def settled(self) -> tuple[Outcome, Blame] | None:
+        return None if self.outcome == "pending" else (Outcome(self.outcome), Blame(self.blame))
+
+    @property
+    def resolved(self) -> bool:
+        return self.outcome == Outcome.RESOLVED
+
+    @property
+    def counted(self) -> bool:
+        """Whether it counts for or against the model."""
+        return self.blame in (Blame.NOBODY, Blame.MODEL)
+
+    @property
+    def possible(self) -> bool:
+        """Whether it may yet, or may have, resolved its instance."""
+        empty_for_unknown_reason = self.unknown_exit and self.outcome == Outcome.NO_SUBMISSION
+        return self.resolved or not self.counted or empty_for_unknown_reason
+
+
+def tally_of(tally: Tally) -> str:
+    """`3/5`; empty where no test was counted."""
+    return f"{tally.passed}/{tally.total}" if tally.total else ""
+
+
+def usage_of(book: Book, attempt: Attempt) -> Usage:
+    values = (row.value for row in book.entry(attempt).rollouts)
+    return sum((v.usage for v in values if isinstance(v, Rollout | Fault)), Usage())
+
+
+def row_of(
+    book: Book, attempt: Attempt, repo: str, *, has_control: bool, untrusted: bool = False
+) -> AttemptRow:
+    """One attempt as its rows in the ledger stand.
+
+    Args:
+        untrusted: read what a broken or flaky place had moved as if the place were in order.
+    """
+    entry = book.entry(attempt)
+    settled: Settlement | None = entry.settlement or book.conclude(attempt, has_control=has_control)
+    rollout, verdict = entry.rollout, entry.verdict
+    trust = settled.trust if settled else ""
+    if untrusted and settled and settled.moved and rollout is not None:
+        settled = conclude(rollout, verdict, Trust.TRUSTED)
+    graded = verdict if isinstance(verdict, Verdict) else None
+    done = rollout if isinstance(rollout, Rollout) else None
+    faults = [stage for stage in (rollout, verdict) if isinstance(stage, Fault)]
+    staged = [row.value for row in (*entry.rollouts, *entry.verdicts)]
+    return AttemptRow(
+        instance_id=attempt.instance_id,
+        repo=repo,
+        attempt=attempt.number,
+        outcome=settled.outcome if settled else "pending",
+        blame=settled.blame if settled else "",
+        cause=(settled.cause or "") if settled else "",
+        official=graded.finding is Finding.RESOLVED if graded else None,
+        moved=settled.moved if settled else False,
+        trust=trust,
+        patch=done.submission not in (None, Patch("")) if done else None,
+        unknown_exit=done is not None and done.stop is None,
+        stop=(done.stop or "") if done else "",
+        tries=len(entry.rollouts),
+        steps=done.steps if done else max((v.usage.requests for v in faults), default=0),
+        usage=usage_of(book, attempt),
+        seconds=sum(v.seconds for v in staged if isinstance(v, Rollout | Fault | Verdict)),
+        fail_to_pass=tally_of(graded.fail_to_pass) if graded else "",
+        pass_to_pass=tally_of(graded.pass_to_pass) if graded else "",
+        detail=faults[0].detail if faults else "",
+        drift=next((v.drift for v in staged if isinstance(v, Rollout | Fault) and v.drift), ""),
+    )
