@@ -93,9 +93,17 @@ class Scoring:
         look = self.store.controls(self.instances[instance_id], digest)
         if look is None:
             return None
-        first, *others = look.gold
-        evidence = replace(first.evidence, reasons=("kept from an earlier scoring",))
-        return replace(look, gold=(replace(first, evidence=evidence), *others))
+
+        def marked(verdict: Verdict) -> Verdict:
+            origin = "an earlier scoring"
+            reasons = (f"kept from {origin}",)
+            return replace(
+                verdict, evidence=replace(verdict.evidence, origin=origin, reasons=reasons)
+            )
+
+        return replace(
+            look, gold=tuple(map(marked, look.gold)), empty=tuple(map(marked, look.empty))
+        )
 
     def settled(
         self,

@@ -32,6 +32,7 @@ from pipeline.domain import (
 from pipeline.outcomes import InfraError
 from pipeline.process import Completed
 
+LOG = LOG_TEST_OUTPUT
 PATCH_FILE = "/tmp/patch.diff"
 EVAL_FILE = "/eval.sh"
 PATCH_SECONDS = 300
@@ -82,6 +83,30 @@ def decode(source: Path, target: Path) -> None:
         while chunk := raw.read(1 << 20):
             text.write(decoder.decode(chunk))
         text.write(decoder.decode(b"", final=True))
+
+
+def read_log(instance: Instance, log: Path, submission: Submission | None) -> Verdict:
+    """The verdict of a log that a scoring has left, under the installed swebench.
+
+    Raises:
+        InfraError: swebench itself failed on it.
+    """
+    patch = submission.diff if isinstance(submission, Patch) else ""
+    report = grade(make_test_spec(dict(instance.row)), log, model_patch=patch)
+    return verdict_of(report, Evidence())
+
+
+def verdict_of(report: dict[str, Any], evidence: Evidence, *, seconds: float = 0.0) -> Verdict:
+    """An official report, in our words."""
+    fail_to_pass, pass_to_pass = tallies(report)
+    return Verdict(
+        finding=finding_of(report),
+        grader=GRADER,
+        fail_to_pass=fail_to_pass,
+        pass_to_pass=pass_to_pass,
+        evidence=evidence,
+        seconds=seconds,
+    )
 
 
 @dataclass(slots=True)
@@ -192,12 +217,4 @@ class SwebenchScorer:
             )
         report = grade(spec, log, model_patch=submission.diff if submission else "")
         (workdir / "report.json").write_text(json.dumps({spec.instance_id: report}, indent=2))
-        fail_to_pass, pass_to_pass = tallies(report)
-        return Verdict(
-            finding=finding_of(report),
-            grader=self.grader,
-            fail_to_pass=fail_to_pass,
-            pass_to_pass=pass_to_pass,
-            evidence=evidence,
-            seconds=time.monotonic() - started,
-        )
+        return verdict_of(report, evidence, seconds=time.monotonic() - started)

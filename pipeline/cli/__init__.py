@@ -12,7 +12,18 @@ from typing import Annotated
 import typer
 
 from pipeline import __version__
-from pipeline.cli import demo, doctor, reconcile, run, sample, score, tables, tape
+from pipeline.cli import (
+    controls,
+    demo,
+    doctor,
+    reconcile,
+    regrade,
+    run,
+    sample,
+    score,
+    tables,
+    tape,
+)
 from pipeline.outcomes import UserError
 
 app = typer.Typer(
@@ -24,7 +35,7 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (sample, doctor, run, score, tables, reconcile, demo, tape):
+for module in (sample, doctor, controls, run, score, tables, regrade, reconcile, demo, tape):
     module.register(app)
 
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.outcomes import Blame
 
 if TYPE_CHECKING:
+    from pipeline.cli.desk import Desk
     from pipeline.cli.parts import Parts
-    from pipeline.cli.replays import Recording
     from pipeline.cli.voice import Voice
-    from pipeline.contracts import Agent, Sandboxes, Scorer, Stages
-    from pipeline.domain import Attempt, Fault, Instance, Rollout
+    from pipeline.contracts import Stages
+    from pipeline.domain import Attempt, Fault, Rollout
     from pipeline.ledger import Ledger, Row
-    from pipeline.plan import RunPlan
-    from pipeline.recipe import Recipe
     from pipeline.results import Results
-    from pipeline.runner import Lanes
     from pipeline.schedule import Brake
     from pipeline.scorer import Scoring
 
@@ -68,7 +64,7 @@ def carry_out(parts: Parts) -> int:
 
     with parts.run.held(), Ledger(parts.run.ledger) as ledger:
         pay_before(parts.terms.purse, parts.run)
-        for warning in parts.sandboxes.preflight(parts.instances):
+        for warning in (*parts.sandboxes.preflight(parts.instances), *ill_repute(parts)):
             parts.voice.note(warning)
         plan = adopt_plan(parts, ledger)
         parts.sandboxes.reap()
@@ -79,6 +75,19 @@ def carry_out(parts: Parts) -> int:
     if not finished and not parts.brake.halted:
         return 130
     return exit_status(results)
+
+
+def ill_repute(parts: Parts) -> list[str]:
+    """A warning about instances that others found broken or flaky; never more than that."""
+    from pipeline.benchmarks.reported import reported
+
+    said = reported(item.id for item in parts.instances)
+    if not said or not parts.scorer.has_control:
+        return []
+    some = "; ".join(f"{id_}: {words}" for id_, words in list(said.items())[:3])
+    more = " …" if len(said) > 3 else ""
+    count = f"{len(said)} of these instances {'is' if len(said) == 1 else 'are'}"
+    return [f"{count} reported as broken or flaky ({some}{more}); their own gold decides here"]
 
 
 def exit_status(results: Results) -> int:
@@ -166,7 +175,7 @@ def drive(parts: Parts, ledger: Ledger) -> bool:
 
 def make_scoring(parts: Parts) -> Scoring:
     """The second stage, with the store that this machine's runs share."""
-    from pipeline.domain import Patch
+    from pipeline.cli.parts import gold_of
     from pipeline.scorer import Scoring
     from pipeline.verdicts import Store, cache_dir, this_machine
 
@@ -174,7 +183,7 @@ def make_scoring(parts: Parts) -> Scoring:
         run=parts.run,
         instances={item.id: item for item in parts.instances},
         scorer=parts.scorer,
-        gold_patch=lambda instance: Patch(str(instance.row["patch"])),
+        gold_patch=gold_of,
         store=Store(
             root=cache_dir(),
             grader=parts.scorer.grader,
@@ -219,76 +228,3 @@ def make_stages(parts: Parts, scoring: Scoring) -> Stages:
         stuck=lambda: parts.terms.stuck,
         rescore=parts.rescore,
     )
-
-
-class Desk:
-    """One invocation: a resolved plan, its directory, its brake and its voice."""
-
-    def __init__(
-        self,
-        recipe: Recipe,
-        plan: RunPlan,
-        logs: Path,
-        *,
-        quiet: bool,
-        replayed: bool = False,
-        rescore: bool = False,
-    ) -> None:
-        from pipeline.cli.lanes import make_terms
-        from pipeline.cli.parts import Place
-        from pipeline.cli.voice import Voice
-        from pipeline.rundir import RunDir
-        from pipeline.schedule import Brake
-
-        self.plan, self.rescore = plan, rescore
-        # Agents run elsewhere: every path that they get must be whole.
-        self.run = RunDir((logs / plan.name).absolute())
-        self.brake = Brake()
-        self.voice = Voice(quiet=quiet)
-        self.terms = make_terms(recipe, say=self.voice.endpoint, halt=self.halt, replayed=replayed)
-        self.place = Place(
-            kind=recipe.sandbox.kind,
-            limits=plan.sandbox,
-            mirrors=recipe.sandbox.mirrors,
-            run=self.run,
-            cancelled=self.brake.hard,
-            say=self.voice.note,
-        )
-
-    def halt(self, reason: str, remedy: str) -> None:
-        """Going on makes no sense: stop as ^C does, and let it be known why."""
-        if not self.brake.halted:
-            self.brake.halted = remedy
-            self.brake.soft.set()
-            self.voice.note(f"{reason}: stopping; nothing is lost, {remedy}")
-
-    def carry_out(
-        self,
-        instances: Sequence[Instance],
-        agent: Agent,
-        sandboxes: Sandboxes,
-        scorer: Scorer,
-        lanes: Lanes,
-        *,
-        recording: Recording | None = None,
-    ) -> int:
-        """See `carry_out`."""
-        from pipeline.cli.parts import Parts
-
-        return carry_out(
-            Parts(
-                plan=self.plan,
-                run=self.run,
-                instances=instances,
-                agent=agent,
-                sandboxes=sandboxes,
-                scorer=scorer,
-                lanes=lanes,
-                terms=self.terms,
-                brake=self.brake,
-                voice=self.voice,
-                replayed=recording.run.root.name if recording else "",
-                tries_of=recording.tries_of if recording else None,
-                rescore=self.rescore,
-            )
-        )

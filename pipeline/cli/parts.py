@@ -16,7 +16,7 @@ from pipeline.outcomes import UserError
 if TYPE_CHECKING:
     from pipeline.cli.voice import Voice
     from pipeline.contracts import Agent, Sandbox, Sandboxes, Scorer, Site
-    from pipeline.domain import Attempt, Fault, Instance, SandboxLimits
+    from pipeline.domain import Attempt, Fault, Instance, Patch, SandboxLimits
     from pipeline.gateway import Terms, Upstream
     from pipeline.gateway.lanes import Source
     from pipeline.plan import RunPlan
@@ -113,6 +113,13 @@ def make_upstream(recipe: Recipe, key: str) -> Upstream:
         request_seconds=recipe.gateway.request_seconds,
         stall_seconds=recipe.gateway.stall_seconds,
     )
+
+
+def gold_of(instance: Instance) -> Patch:
+    """The reference solution, as its row has it."""
+    from pipeline.domain import Patch
+
+    return Patch(str(instance.row["patch"]))
 
 
 def make_official_scorer(sandboxes: Sandboxes, plan: RunPlan) -> Scorer:

@@ -75,6 +75,27 @@ def draw(
     return selection, instances
 
 
+def instances_of(plan: Mapping[str, Any]) -> list[Instance]:
+    """The instances of a run, by its plan.json.
+
+    Raises:
+        UserError: the dataset cannot be loaded, or is not what the run was made with.
+    """
+    from pipeline import sampler
+    from pipeline.benchmarks import dataset as datasets
+
+    selection = plan["selection"]
+    loaded = datasets.load(selection["dataset"], selection["recipe"].get("split", "test"))
+    known = {item.id: item for item in loaded.instances}
+    found = [known[id_] for id_ in selection["ids"] if id_ in known]
+    if sampler.fingerprint(datasets.canonical(item) for item in found) != selection["fingerprint"]:
+        raise UserError(
+            f"{selection['dataset']}: has changed since this run was made (its rows have another "
+            "fingerprint); use the release that plan.json names"
+        )
+    return found
+
+
 def manifest(selection: Selection) -> dict[str, Any]:
     """What `sample` writes: the ids on top, and all that made them."""
     return {

@@ -37,6 +37,7 @@ def run_recipe(
 ) -> int:
     """Draw, resolve and carry out a recipe; its exit status."""
     from pipeline.cli import drive, parts, planning, replays
+    from pipeline.cli.desk import Desk
     from pipeline.cli.lanes import open_lanes, pay_before
     from pipeline.cli.look import budget_warnings, look
     from pipeline.rundir import RunDir
@@ -52,7 +53,7 @@ def run_recipe(
             parts.check_source(recipe, agent)
     selection, instances = planning.draw(recipe.selection)
     plan = planning.make_plan(recipe, selection, asks_model=agent.asks_model)
-    desk = drive.Desk(recipe, plan, logs, quiet=quiet, replayed=replay is not None, rescore=rescore)
+    desk = Desk(recipe, plan, logs, quiet=quiet, replayed=replay is not None, rescore=rescore)
     recording = None
     if replay is not None:
         recording = replays.open_recording(RunDir(replay), plan, desk.run, strict=strict)

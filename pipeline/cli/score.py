@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from pipeline.benchmarks.dataset import Dataset
-    from pipeline.cli.drive import Desk
+    from pipeline.cli.desk import Desk
     from pipeline.contracts import Sandboxes, Scorer
     from pipeline.domain import Instance
 
@@ -49,7 +49,8 @@ def score(
     from pipeline import config
     from pipeline.agents.predictions import PredictionsAgent, read_file
     from pipeline.benchmarks import dataset as datasets
-    from pipeline.cli import drive, planning
+    from pipeline.cli import planning
+    from pipeline.cli.desk import Desk
     from pipeline.cli.lanes import open_lanes
     from pipeline.recipe import Recipe
 
@@ -73,7 +74,7 @@ def score(
     imported = "".join(planning.sha256(path) for path in verdicts or () if path.is_file())
     grader = f"imported {imported}" if verdicts else ""
     plan = planning.make_plan(recipe, selection, grader=grader)
-    desk = drive.Desk(recipe, plan, logs, quiet=quiet, rescore=rescore)
+    desk = Desk(recipe, plan, logs, quiet=quiet, rescore=rescore)
     sandboxes, scorer = make_scorer(desk, instances, verdicts, predictions)
     with open_lanes(None, plan, "none", desk.terms) as lanes:
         raise typer.Exit(desk.carry_out(instances, agent, sandboxes, scorer, lanes))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pipeline.cli.drive import Desk
+    from pipeline.cli.desk import Desk
     from pipeline.contracts import Agent
     from pipeline.domain import Fault, Instance, Rollout
     from pipeline.recipe import Recipe
@@ -48,7 +48,8 @@ def try_out(recipe: Recipe, agent: Agent) -> dict[str, Any]:
     Raises:
         UserError: the agent, the sandbox, the dataset or the endpoint cannot be had.
     """
-    from pipeline.cli import drive, planning
+    from pipeline.cli import planning
+    from pipeline.cli.desk import Desk
 
     recipe = small(recipe)
     agent.preflight()
@@ -60,7 +61,7 @@ def try_out(recipe: Recipe, agent: Agent) -> dict[str, Any]:
     logs = Path(tempfile.mkdtemp(prefix="passone-smoke-"))
     keep = False
     try:
-        desk = drive.Desk(recipe, plan, logs, quiet=True)
+        desk = Desk(recipe, plan, logs, quiet=True)
         value, workdir = roll(recipe, desk, agent, instance)
         found = told(value, agent, workdir, scripted=bool(recipe.model.replies))
         keep = not found["works"] and workdir.exists()

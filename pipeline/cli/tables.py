@@ -19,7 +19,7 @@ STATUS_EPILOG = """Examples:
 
   passone status logs/demo
 
-  passone status logs/demo --json"""
+  passone status logs/demo --evidence"""
 
 RunArgument = Annotated[Path, typer.Argument(help="A run directory, such as logs/demo.")]
 
@@ -28,6 +28,12 @@ def table(
     run: RunArgument,
     kind: Annotated[str, typer.Option("--format", help="csv, md, latex, parquet or json.")] = "md",
     by: Annotated[str, typer.Option(help="attempt, instance, repo or run.")] = "instance",
+    untrusted: Annotated[
+        bool,
+        typer.Option(
+            "--include-untrusted", help="The other reading: broken and flaky places move nothing."
+        ),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Instead of printing.")
     ] = None,
@@ -43,7 +49,7 @@ def table(
     except ValueError as error:
         known = f"formats {', '.join(tables.Format)}; by {', '.join(tables.By)}"
         raise UserError(f"passone table: {error}; known: {known}") from None
-    content = tables.render(tables.RECORDS[grouped](load(RunDir(run))), wanted)
+    content = tables.render(tables.RECORDS[grouped](load(RunDir(run), untrusted=untrusted)), wanted)
     if output is not None:
         try:
             write_atomically(output, content)
@@ -58,6 +64,10 @@ def table(
 
 def status(
     run: RunArgument,
+    evidence: Annotated[
+        bool,
+        typer.Option("--evidence", help="What every moved or contradicted outcome rests on."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary, for a machine.")] = False,
 ) -> None:
     """Say how far a run is and what it has come to; never disturbs it."""
@@ -76,6 +86,11 @@ def status(
         trying = ", ".join(place.under_way) or "between two tries"
         voice.out.print(f"running (pid {place.driver}): {trying}", style="bold", markup=False)
     voice.report(results)
+    if evidence:
+        from pipeline.evidence import closing, evidence_of
+
+        for line in [closing(results), *evidence_of(results)]:
+            voice.out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:

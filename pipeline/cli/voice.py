@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -118,6 +119,24 @@ class Voice:
             )
             self.err.print(f"{escape(where)} {text}")
 
+    def looked(self, instance_id: str, look: Controls | Fault) -> None:
+        """One line for a look at an instance."""
+        if not self.quiet:
+            row = Row(
+                seq=0,
+                kind=Kind.CONTROL,
+                attempt=Attempt(instance_id, 0),
+                try_number=1,
+                value=look,
+            )
+            self.err.print(describe(row))
+
+    def controls(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """What `passone controls` came to, on stdout."""
+        self.out.print(looked_at(records))
+        trusted = sum(record["trust"] == Trust.TRUSTED for record in records)
+        self.out.print(f"{trusted} of {headline.count(len(records), 'instance')} trusted")
+
     def closing(self, results: Results, root: Path, *, remedy: str = "") -> None:
         """Where the run is, and what is left to do."""
         counts = results.summary()
@@ -140,6 +159,21 @@ class Voice:
             self.out.print(escape(line), style="bold" if number == 0 else "")
         if results.plan.get("replies"):
             self.out.print("scripted replies: no model was measured", style="yellow")
+
+
+def looked_at(records: Sequence[Mapping[str, Any]]) -> Table:
+    """instance · gold · empty · trust · seconds, and what others have reported."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    told = any(record["reported"] for record in records)
+    for name in ("instance", "gold", "empty", "trust", "seconds", *(["reported"] if told else [])):
+        right = name in ("gold", "empty", "seconds")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for record in records:
+        colour = "green" if record["trust"] == Trust.TRUSTED else "magenta"
+        cells = [record["instance"], record["gold"], record["empty"]]
+        cells += [f"[{colour}]{record['trust']}[/]", f"{record['seconds']:.1f}"]
+        table.add_row(*cells, *([record["reported"]] if told else []))
+    return table
 
 
 def describe(row: Row) -> str:

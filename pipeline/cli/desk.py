@@ -1,0 +1,116 @@
+"""One invocation: a resolved plan, its directory, its brake and its voice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from pipeline.cli.parts import Parts
+    from pipeline.cli.replays import Recording
+    from pipeline.contracts import Agent, Sandboxes, Scorer
+    from pipeline.domain import Attempt, Instance
+    from pipeline.plan import RunPlan
+    from pipeline.recipe import Recipe
+    from pipeline.runner import Lanes
+
+
+class Desk:
+    """One invocation: a resolved plan, its directory, its brake and its voice."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        plan: RunPlan,
+        logs: Path,
+        *,
+        quiet: bool,
+        replayed: bool = False,
+        rescore: bool = False,
+    ) -> None:
+        from pipeline.cli.lanes import make_terms
+        from pipeline.cli.parts import Place
+        from pipeline.cli.voice import Voice
+        from pipeline.rundir import RunDir
+        from pipeline.schedule import Brake
+
+        self.plan, self.rescore = plan, rescore
+        # Agents run elsewhere: every path that they get must be whole.
+        self.run = RunDir((logs / plan.name).absolute())
+        self.brake = Brake()
+        self.voice = Voice(quiet=quiet)
+        self.terms = make_terms(recipe, say=self.voice.endpoint, halt=self.halt, replayed=replayed)
+        self.place = Place(
+            kind=recipe.sandbox.kind,
+            limits=plan.sandbox,
+            mirrors=recipe.sandbox.mirrors,
+            run=self.run,
+            cancelled=self.brake.hard,
+            say=self.voice.note,
+        )
+
+    def halt(self, reason: str, remedy: str) -> None:
+        """Going on makes no sense: stop as ^C does, and let it be known why."""
+        if not self.brake.halted:
+            self.brake.halted = remedy
+            self.brake.soft.set()
+            self.voice.note(f"{reason}: stopping; nothing is lost, {remedy}")
+
+    def for_controls(self, instances: Sequence[Instance]) -> Parts:
+        """What scores gold and empty: no model is asked.
+
+        Raises:
+            UserError: Docker does not answer.
+        """
+        from pipeline.agents.controls import Control
+        from pipeline.cli import parts
+
+        def no_lane(attempt: Attempt, number: int, tape: Path) -> NoReturn:
+            raise AssertionError("a control asks no model")
+
+        sandboxes = parts.make_sandboxes(self.place, instances)
+        return parts.Parts(
+            plan=self.plan,
+            run=self.run,
+            instances=instances,
+            agent=Control("gold"),
+            sandboxes=sandboxes,
+            scorer=parts.make_official_scorer(sandboxes, self.plan),
+            lanes=no_lane,
+            terms=self.terms,
+            brake=self.brake,
+            voice=self.voice,
+        )
+
+    def carry_out(
+        self,
+        instances: Sequence[Instance],
+        agent: Agent,
+        sandboxes: Sandboxes,
+        scorer: Scorer,
+        lanes: Lanes,
+        *,
+        recording: Recording | None = None,
+    ) -> int:
+        """See `pipeline.cli.drive.carry_out`."""
+        from pipeline.cli import drive
+        from pipeline.cli.parts import Parts
+
+        return drive.carry_out(
+            Parts(
+                plan=self.plan,
+                run=self.run,
+                instances=instances,
+                agent=agent,
+                sandboxes=sandboxes,
+                scorer=scorer,
+                lanes=lanes,
+                terms=self.terms,
+                brake=self.brake,
+                voice=self.voice,
+                replayed=recording.run.root.name if recording else "",
+                tries_of=recording.tries_of if recording else None,
+                rescore=self.rescore,
+            )
+        )
