@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pipeline.contracts import Doubt, Scorer
 from pipeline.domain import Attempt, Controls, Fault, Instance, Patch, Rollout, Submission, Verdict
-from pipeline.outcomes import InfraError, Settlement, Trust, fault_of, trust_of
+from pipeline.outcomes import Settlement, Trust, fault_of, trust_of
 from pipeline.plan import TrustTerms
 from pipeline.rundir import RunDir, install
 from pipeline.verdicts import CERTAIN, Kept, Store
@@ -42,8 +42,10 @@ class Scoring:
     _guard: Lock = field(default_factory=Lock)
 
     def score(self, attempt: Attempt, submission: Submission | None) -> Verdict | Fault:
-        """One scoring. Never raises; its logs are in place before it returns."""
-        key = self._key(attempt.instance_id, submission)
+        """One scoring, or a look-up of one. Never raises; its logs are in place by then."""
+        key = self._guarded(lambda: self._key(attempt.instance_id, submission))
+        if isinstance(key, Fault):
+            return key
         with self._alone(key):
             kept = self._kept(key)
             if kept is not None and not self._drawn(attempt):
@@ -128,15 +130,15 @@ class Scoring:
         return Kept(verdict=verdict, run=self.run.root.name, attempt=attempt)
 
     def _key(self, instance_id: str, submission: Submission | None) -> str:
-        """Of a submission in the place where it would be graded; empty: nobody can say."""
+        """Of a submission in the place where it would be graded; empty: nobody can say.
+
+        Raises:
+            InfraError: the image cannot be had.
+        """
         instance = self.instances[instance_id]
         if not isinstance(submission, Patch) or self.cancelled.is_set():
             return ""
-        try:
-            digest = self.scorer.place(instance)
-        except InfraError:
-            # Scoring comes to the same, and says it.
-            return ""
+        digest = self.scorer.place(instance)
         return self.store.verdict_key(instance, digest, submission) if digest else ""
 
     def _alone(self, key: str) -> AbstractContextManager[object]:

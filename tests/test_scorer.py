@@ -377,13 +377,14 @@ def test_what_was_graded_in_a_place_that_then_stumbled_is_not_copied(stage: Make
     assert len(asked(scoring)) == before + 1
 
 
-def test_an_image_that_cannot_be_had_is_found_out_by_scoring(stage: Make) -> None:
-    scoring = stage(InfraError(Cause.IMAGE, "gone"))
+def test_an_image_that_cannot_be_had_is_asked_for_once(stage: Make) -> None:
+    scoring = stage(RESOLVED)
     assert isinstance(scoring.scorer, Graded)
     scoring.scorer.nowhere = True
     value = scoring.score(A1, OTHER)
     assert isinstance(value, Fault)
     assert value.cause is Cause.IMAGE
+    assert asked(scoring) == []
 
 
 def test_logs_that_went_missing_are_a_fault_and_no_verdict(stage: Make, tmp_path: Path) -> None:

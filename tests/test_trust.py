@@ -309,6 +309,23 @@ def test_every_reported_instance_is_one_of_verified(shared: Path) -> None:
     assert len(listed) == len(set(listed))
 
 
+def test_a_run_with_a_reported_instance_warns_and_lets_its_own_gold_decide(
+    passone: Passone,
+) -> None:
+    row = next(row for row in ROWS if row["instance_id"] == WHOLE)
+    row = row | {"instance_id": "psf__requests-1724"}
+    Path("rows.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    line = {"instance_id": row["instance_id"], "model_name_or_path": "m", "model_patch": "x"}
+    Path("p.jsonl").write_text(json.dumps(line | {"model_patch": row["patch"]}) + "\n")
+    status, out, err = passone(
+        *("score", "p.jsonl", "--dataset", "rows.jsonl", "--set", "sandbox.kind=local")
+    )
+    assert status == 0
+    assert "note: 1 of these instances is reported as broken or flaky (psf__requests-1724: " in err
+    assert "comes and goes, sb-cli#15" in err
+    assert "1 resolved" in out
+
+
 def test_a_reported_instance_is_named_with_its_source_and_any_other_is_not() -> None:
     assert reported(["psf__requests-1724", "django__django-11099"]) == {
         "psf__requests-1724": "comes and goes, sb-cli#15"
