@@ -94,6 +94,11 @@ class Endpoint(Protocol):
         ...
 
     @property
+    def silent_seconds(self) -> float:
+        """How long the agent has asked nothing."""
+        ...
+
+    @property
     def drift(self) -> str:
         """Where a replayed conversation first differed from its tape."""
         ...

@@ -246,6 +246,8 @@ class Departure:
     steps: int = 0
     died: bool = False
     """Where it means a cause: something died after the model had acted; it may have done it."""
+    killed: bool = False
+    """By us, long after its own clock should have ended it."""
     worked_until: float | None = None
     """Unix time of its last observation; None: not known."""
 

@@ -64,6 +64,8 @@ RETRYABLE: dict[Cause, bool] = {
     Cause.UNKNOWN: False,
 }
 """Whether another try within one invocation can help; the next takes up every fault."""
+HUNG_SECONDS = 110.0
+"""Of silence before an agent that has limits of its own was killed all the same."""
 
 
 def fault_of(error: BaseException, *, seconds: float, spent: Sequence[Usage] = ()) -> Fault:
@@ -87,6 +89,7 @@ def attribute(
     limits: Limits,
     seconds: float,
     waited_seconds: float,
+    silent_seconds: float = 0.0,
     asked: bool = True,
 ) -> Rollout:
     """Make a rollout of how an agent left and of what its endpoint did.
@@ -94,6 +97,7 @@ def attribute(
     Args:
         ending: what ended the conversation, as the gateway saw it; None: nothing.
         seconds: wall clock of the try, of which `waited_seconds` were the gateway's.
+        silent_seconds: how long it had asked nothing when it ended.
         asked: whether this agent asks a model at all.
 
     Raises:
@@ -109,8 +113,15 @@ def attribute(
         # Who asks nobody looks it up, and would find the same again.
         detail = departure.detail or departure.exit_status
         raise InfraError(meaning, detail, died=departure.died, final=not asked)
-    lost = seconds - waited_seconds < limits.seconds <= seconds
-    if meaning is Stop.TIME_LIMIT and asked and lost:
+    if departure.killed and silent_seconds > HUNG_SECONDS and usage.requests:
+        # Its commands have limits too: it hangs, or what the model did to it does.
+        text = f"it had to be killed, and had asked nothing for {silent_seconds:.0f} s"
+        raise InfraError(Cause.AGENT_CRASH, text, died=True)
+    lost = seconds - waited_seconds < limits.seconds
+    # By its own clock, which began later than ours: the time for one turn more.
+    turn = (limits.seconds - waited_seconds) / max(usage.requests, 1)
+    lost = lost or (not departure.killed and waited_seconds > turn)
+    if meaning is Stop.TIME_LIMIT and asked and lost and limits.seconds <= seconds:
         text = f"{waited_seconds:.0f} of {seconds:.0f} s went by waiting for the endpoint"
         raise InfraError(Cause.ENDPOINT, text)
     empty = departure.submission is None or meaning is Stop.TIME_LIMIT
@@ -167,8 +178,7 @@ BLAME: dict[Outcome, Blame] = {
 def judge(rollout: Rollout | Fault, verdict: Verdict | Fault | None) -> Outcome:
     """The outcome of a finished attempt, before any control has spoken.
 
-    A fault outranks whatever patch an agent submitted on its way out. A limit
-    with a patch is graded like any other submission.
+    A fault outranks whatever patch an agent submitted on its way out.
 
     Raises:
         ValueError: a submission without a verdict: the attempt is not over.
@@ -209,8 +219,7 @@ CLEARS_FLAKY = 10
 def trust_of(looks: Iterable[Controls]) -> Trust:
     """How far a place can be trusted after these looks at it, oldest first.
 
-    The latest counts: what was broken may have been the network. Only a flake stays, until
-    `CLEARS_FLAKY` golds pass in one look; chance alone lifts what is repeated less.
+    The latest counts: what was broken may have been the network. Only a flake stays.
     """
     trust, flaky = Trust.UNKNOWN, False
     for look in looks:
@@ -230,18 +239,16 @@ Settled: TypeAlias = tuple[Outcome, Blame]
 def settle(outcome: Outcome, trust: Trust) -> Settled:
     """Hold an outcome against the controls of its place, and say who pays.
 
-    Trusted: the outcome stays, and is the model's unless it is resolved. Broken or
-    flaky: infra, for *all* attempts at the instance; keeping the passes alone would
-    flatter the model.
+    Broken or flaky: infra, for *all* attempts at the instance; keeping the passes
+    alone would flatter the model.
     """
     if outcome is Outcome.INFRA:
         return outcome, Blame.INFRA
     if trust in (Trust.BROKEN, Trust.FLAKY):
         return Outcome.INFRA, Blame.INFRA
     graded = outcome not in (Outcome.RESOLVED, Outcome.NO_SUBMISSION)
-    if graded and trust is Trust.UNKNOWN:
-        return outcome, Blame.AMBIGUOUS
-    if trust is Trust.IMPORTED and outcome in UNCERTAIN:
+    unsettled = graded if trust is Trust.UNKNOWN else outcome in UNCERTAIN
+    if trust in (Trust.UNKNOWN, Trust.IMPORTED) and unsettled:
         return outcome, Blame.AMBIGUOUS
     return outcome, BLAME[outcome]
 
@@ -253,17 +260,15 @@ UNCERTAIN = frozenset({Outcome.TESTS_TIMED_OUT, Outcome.TESTS_DID_NOT_RUN, Outco
 def earlier_gold_settles(basis: Rollout | Verdict | Fault | None) -> bool:
     """Whether gold that passed before this value can speak for it.
 
-    Only where every PASS_TO_PASS test passed, and there are some: then the place
-    still worked. Anything else may be a network that has dropped since, and needs
-    a gold scored afterwards.
+    Only where every PASS_TO_PASS test passed, and there are some: then the place still
+    worked. Anything else may be a network that has dropped since.
     """
     if isinstance(basis, Fault):
         return not basis.died
     if not isinstance(basis, Verdict):
         return True
     tally = basis.pass_to_pass
-    whole = tally.total > 0 and tally.passed == tally.total
-    return whole or (basis.finding is Finding.RESOLVED and not basis.evidence.tampered)
+    return basis.passed or 0 < tally.total == tally.passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

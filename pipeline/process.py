@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -111,6 +112,7 @@ def run(
                 time.sleep(POLL_SECONDS)
         finally:
             kill_group(process, grace_seconds=0.0)
+            end_marked(str(output))
     killed = timed_out or (cancelled is not None and cancelled.is_set())
     return Completed(
         returncode=None if killed else process.returncode,
@@ -128,15 +130,31 @@ def end_orphans(scratch: Path) -> int:
     Returns:
         How many there were.
     """
-    marker = f"{SCRATCH_VARIABLE}={scratch}{os.sep}".encode()
+    return end_marked(f"{scratch}{os.sep}", whole=False)
+
+
+def end_marked(place: str, *, whole: bool = True) -> int:
+    """Kill whatever `run` marked with this place, or with one below it; how many there were."""
+    marker = f"{SCRATCH_VARIABLE}={place}".encode()
     ended = 0
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             variables = (entry / "environ").read_bytes().split(b"\0")
-            if any(variable.startswith(marker) for variable in variables):
+            if marker in variables or (not whole and any(v.startswith(marker) for v in variables)):
                 os.kill(int(entry.name), signal.SIGKILL)
                 ended += 1
         except (OSError, ValueError):
             # Gone meanwhile, or somebody else's.
             continue
     return ended
+
+
+def forget(variable: str) -> None:
+    """Take a variable out of our environment, and what /proc shows of it to others of this user."""
+    value = os.environb[variable.encode()]
+    libc = ctypes.CDLL(None)
+    libc.getenv.restype = ctypes.c_void_p
+    address = libc.getenv(variable.encode())
+    if address:
+        ctypes.memset(address, 0, len(value))
+    del os.environ[variable]

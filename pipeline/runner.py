@@ -76,7 +76,7 @@ class Runner:
                     )
                 )
             finally:
-                waited_seconds = lane.waited_seconds
+                waited_seconds, silent_seconds = lane.waited_seconds, lane.silent_seconds
                 # An answer that is still on its way is booked, or given up, before we count.
                 lane.close()
                 spent.append(lane.usage)
@@ -94,6 +94,7 @@ class Runner:
                     # Not the time that its image took: that is no part of its limit.
                     seconds=time.monotonic() - begun,
                     waited_seconds=waited_seconds,
+                    silent_seconds=silent_seconds,
                     asked=self.agent.asks_model,
                 )
             except InfraError as error:

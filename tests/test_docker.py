@@ -294,6 +294,24 @@ def test_what_an_agent_started_goes_with_its_site_and_a_death_in_between_is_seen
 
 
 @pytest.mark.docker
+def test_a_container_that_is_paused_under_an_agent_is_ours(
+    client: docker.DockerClient, sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    with sandboxes.site(embedded[ID], Attempt(ID, 1)) as site:
+        assert isinstance(site, ContainerSite)
+        command = ["docker", "run", "-d", *site.docker_arguments, site.image, "sleep", "100"]
+        name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        client.api.pause(name)
+        fault, deadline = None, time.monotonic() + 5
+        while fault is None and time.monotonic() < deadline:
+            fault = sandboxes.casualty(site, until=time.time())
+        assert fault is not None
+        assert (fault.cause, fault.died) == (Cause.SANDBOX, False)
+        assert "the agent's container was paused while it worked" in fault.detail
+    assert left(client, sandboxes) == []
+
+
+@pytest.mark.docker
 def test_a_later_process_reaps_what_a_killed_one_left(
     client: docker.DockerClient, sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
 ) -> None:

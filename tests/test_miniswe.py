@@ -164,6 +164,17 @@ def test_what_broke_before_it_began_leaves_its_status_alone(
         read(tmp_path / "trajectory.traj.json", "a__b-2")
 
 
+@pytest.mark.parametrize("status", ["Submitted", "LimitsExceeded", "TimeExceeded"])
+def test_a_reason_of_its_own_without_its_trajectory_was_lost_by_us(
+    status: str, tmp_path: Path
+) -> None:
+    text = f"instances_by_exit_status:\n  {status}:\n  - {ID}\n"
+    (tmp_path / "exit_statuses.yaml").write_text(text)
+    with pytest.raises(InfraError) as caught:
+        read(tmp_path / "trajectory.traj.json", ID)
+    assert caught.value.cause is Cause.AGENT_CRASH
+
+
 def changed(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     tree = json.loads((DATA / "Submitted.traj.json").read_text(encoding="utf-8"))
     change(tree)

@@ -3,6 +3,7 @@
 import errno
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -234,6 +235,7 @@ def leave(
     usage: Usage = BUSY,
     seconds: float = 10.0,
     waited: float = 0.0,
+    silent: float = 0.0,
     asked: bool = True,
 ) -> Rollout:
     return attribute(
@@ -243,6 +245,7 @@ def leave(
         limits=LIMITS,
         seconds=seconds,
         waited_seconds=waited,
+        silent_seconds=silent,
         asked=asked,
     )
 
@@ -295,24 +298,45 @@ def test_a_submission_forced_by_a_limit_of_the_gateway_is_graded_and_keeps_that_
 
 
 @pytest.mark.parametrize(
-    ("seconds", "waited", "cause"),
+    ("seconds", "waited", "killed", "cause"),
     [
-        (100.0, 0.0, None),
-        (130.0, 30.0, None),  # reached without the waiting too
-        (130.0, 31.0, Cause.ENDPOINT),
-        (100.5, 60.0, Cause.ENDPOINT),
+        (100.0, 0.0, True, None),
+        (130.0, 30.0, True, None),  # reached without the waiting too
+        (130.0, 31.0, True, Cause.ENDPOINT),
+        (100.5, 60.0, True, Cause.ENDPOINT),
+        # Its own clock began later than ours, by the time that its container took.
+        (130.0, 0.0, False, None),
+        (130.0, 4.0, False, None),  # less than one of its turns
+        (130.0, 40.0, False, Cause.ENDPOINT),
+        # A command that took too long, and no total: the waiting is no part of it.
+        (90.0, 40.0, False, None),
     ],
 )
 def test_a_time_limit_that_waiting_alone_reached_is_the_endpoints(
-    seconds: float, waited: float, cause: Cause | None
+    seconds: float, waited: float, killed: bool, cause: Cause | None
 ) -> None:
-    late = departure(Stop.TIME_LIMIT)
+    late = replace(departure(Stop.TIME_LIMIT), killed=killed)
     if cause is None:
         assert leave(late, seconds=seconds, waited=waited).stop is Stop.TIME_LIMIT
         return
     with pytest.raises(InfraError) as caught:
         leave(late, seconds=seconds, waited=waited)
     assert caught.value.cause is cause
+
+
+@pytest.mark.parametrize(
+    ("silent", "killed", "hung"), [(300, True, True), (300, False, False), (60, True, False)]
+)
+def test_an_agent_that_was_killed_in_a_long_silence_hangs_and_a_control_tells_why(
+    silent: float, killed: bool, hung: bool
+) -> None:
+    late = replace(departure(Stop.TIME_LIMIT), killed=killed)
+    if not hung:
+        assert leave(late, seconds=320.0, silent=silent).stop is Stop.TIME_LIMIT
+        return
+    with pytest.raises(InfraError) as caught:
+        leave(late, seconds=320.0, silent=silent)
+    assert (caught.value.cause, caught.value.fault.died) == (Cause.AGENT_CRASH, True)
 
 
 def test_an_agent_that_never_asked_the_model_did_not_run_out_of_time() -> None:

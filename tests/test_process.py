@@ -1,6 +1,7 @@
 """A child, and all that it started, ends when we say so."""
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -156,7 +157,42 @@ def test_a_child_dies_with_us_even_when_we_are_killed(tmp_path: Path) -> None:
     assert gone(child)
 
 
-@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc: this is not Linux")
+LINUX = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="no /proc: this is not Linux"
+)
+
+
+@LINUX
+def test_what_a_command_left_in_a_session_of_its_own_ends_with_it(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    stray = f"trap '' TERM HUP; echo $$ > {pid_file}; while :; do sleep 0.05; done"
+    script = f"setsid sh -c {shlex.quote(stray)} & until [ -s {pid_file} ]; do sleep 0.02; done"
+    done = run(["sh", "-c", script], output=tmp_path / "log", timeout_seconds=20)
+    assert done.returncode == 0
+    assert gone(pid_in(pid_file))
+
+
+@LINUX
+def test_a_variable_that_was_forgotten_is_not_in_proc_either() -> None:
+    script = (
+        "import os\n"
+        "from pathlib import Path\n"
+        "from pipeline.process import forget\n"
+        "def shown(): return b'sk-planted' in Path('/proc/self/environ').read_bytes()\n"
+        "before = shown()\n"
+        "forget('OPENAI_API_KEY')\n"
+        "print(before, shown(), os.environ.get('OPENAI_API_KEY'), os.environ['OTHER'])\n"
+    )
+    said = subprocess.check_output(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "OPENAI_API_KEY": "sk-planted", "OTHER": "stays"},
+        text=True,
+    )
+    assert said.split() == ["True", "False", "None", "stays"]
+
+
+@LINUX
 def test_what_a_killed_process_could_not_end_is_ended_by_the_next(tmp_path: Path) -> None:
     scratch, elsewhere = tmp_path / "run" / ".partial", tmp_path / "other" / ".partial"
     for place in (scratch, elsewhere):
@@ -168,10 +204,10 @@ def test_what_a_killed_process_could_not_end_is_ended_by_the_next(tmp_path: Path
         'until [ "$(cut -d" " -f6 /proc/$child/stat)" = "$child" ]; do sleep 0.02; done; '
         "echo $child"
     )
-    pids = [
-        int(run(["sh", "-c", script], output=place / "try" / "log", timeout_seconds=20).output)
-        for place in (scratch, elsewhere)
-    ]
+    pids = []
+    for place in (scratch, elsewhere):
+        marked = {**os.environ, "PASSONE_SCRATCH": str(place / "try" / "log")}
+        pids.append(int(subprocess.check_output(["sh", "-c", script], env=marked)))
     try:
         assert end_orphans(scratch) == 1
         for _ in range(100):

@@ -172,6 +172,17 @@ def test_what_broke_before_it_began_leaves_its_status_in_the_yaml_alone(
         read(tmp_path / "trajectory.traj", "a__b-2", done)
 
 
+@pytest.mark.parametrize("status", ["submitted", "submitted (exit_cost)", "exit_format"])
+def test_a_reason_of_its_own_without_its_trajectory_was_lost_by_us(
+    status: str, tmp_path: Path
+) -> None:
+    text = f"instances_by_exit_status:\n  {status}:\n  - {ID}\n"
+    (tmp_path / "exit_statuses.yaml").write_text(text)
+    with pytest.raises(InfraError) as caught:
+        read(tmp_path / "trajectory.traj", ID)
+    assert caught.value.cause is Cause.AGENT_CRASH
+
+
 @pytest.mark.parametrize("content", ["", "[]", "a: [", "instances_by_exit_status: 3", "{}"])
 def test_a_yaml_that_says_nothing_is_a_crash_of_the_agent(content: str, tmp_path: Path) -> None:
     (tmp_path / "exit_statuses.yaml").write_text(content)

@@ -61,6 +61,7 @@ class Line:
     ending: Stop | Fault | None = None
     waited_seconds: float = 0.0
     drift: str = ""
+    silent_seconds: float = 0.0
 
     def close(self) -> None:
         return

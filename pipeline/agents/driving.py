@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pipeline.outcomes import UserError
 DUMMY_KEY = "passone-gateway"
 """All that an agent ever sees of a key."""
 GRACE_SECONDS = 120
+ERROR = re.compile(r"\b(?:ERROR|[A-Za-z]*(?:Error|Exception))\b")
 NO_LIMIT_SECONDS = 7 * 24 * 3600
 
 
@@ -64,6 +66,14 @@ def child_environment(**extra: str) -> dict[str, str]:
     kept.pop("OPENAI_BASE_URL", None)
     kept.pop("OPENAI_API_BASE", None)
     return {**kept, "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost", **extra}
+
+
+def last_words(output: str) -> str:
+    """What a program said last that means something: its error, else its last lines."""
+    lines = [" ".join(line.strip(" │┃┏┓┗┛━─╭╮╰╯╸╺\t").split()) for line in output.splitlines()]
+    lines = [line for line in lines if any(char.isalpha() for char in line)]
+    errors = [line for line in lines if ERROR.search(line)]
+    return " / ".join(errors[-1:] or lines[-3:])[-600:]
 
 
 def status_in(statuses: Path, instance_id: str) -> str:

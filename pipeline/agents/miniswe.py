@@ -22,6 +22,7 @@ from pipeline.agents.driving import (
     NO_LIMIT_SECONDS,
     child_environment,
     extra_arguments,
+    last_words,
     leaves,
     refuse_reserved,
     status_in,
@@ -233,14 +234,17 @@ def read(trajectory: Path, instance_id: str, done: Completed | None = None) -> D
             exit_status="killed by passone: over time",
             meaning=Stop.TIME_LIMIT,
             steps=len(read_steps(trajectory)),
+            killed=True,
         )
+    last = last_words(done.output) if done else ""
     early = "" if trajectory.exists() else status_in(trajectory.parent / STATUSES, instance_id)
-    if early:
+    meaning = STATUS.get(early, Cause.UNKNOWN)
+    if early and isinstance(meaning, Cause):
         # Its environment never started: an empty patch in preds.json is all that it leaves else.
-        last = done.output.strip()[-600:] if done else ""
+        # A reason of its own without a trajectory is a trajectory that was lost.
         return Departure(
             exit_status=early,
-            meaning=STATUS.get(early, Cause.UNKNOWN),
+            meaning=meaning,
             detail=f"mini-swe-agent ended with {early} before it began: {last}",
         )
     try:
@@ -249,7 +253,6 @@ def read(trajectory: Path, instance_id: str, done: Completed | None = None) -> D
         status, submission = str(info.get("exit_status") or ""), info.get("submission") or ""
         owner = tree.get("instance_id", instance_id)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        last = done.output.strip()[-600:] if done else ""
         text = f"mini-swe-agent left no readable trajectory ({type(error).__name__}): {last}"
         raise InfraError(Cause.AGENT_CRASH, text) from None
     if owner != instance_id:

@@ -21,6 +21,7 @@ from pipeline.agents.driving import (
     NO_LIMIT_SECONDS,
     child_environment,
     extra_arguments,
+    last_words,
     leaves,
     refuse_reserved,
     status_in,
@@ -244,15 +245,17 @@ def read(trajectory: Path, instance_id: str, done: Completed | None = None) -> D
     steps = read_steps(trajectory)
     if done is not None and done.timed_out:
         return Departure(
-            exit_status="killed by passone: over time", meaning=Stop.TIME_LIMIT, steps=len(steps)
+            exit_status="killed by passone: over time",
+            meaning=Stop.TIME_LIMIT,
+            steps=len(steps),
+            killed=True,
         )
     if not trajectory.exists():
         status = status_in(trajectory.parent / STATUSES, instance_id)
-        last = done.output.strip()[-600:] if done else ""
-        if status:
-            return Departure(
-                exit_status=status, meaning=STATUS.get(status, Cause.UNKNOWN), detail=last
-            )
+        last = last_words(done.output) if done else ""
+        meaning = meaning_of(status)
+        if status and isinstance(meaning, Cause):
+            return Departure(exit_status=status, meaning=meaning, detail=last)
         raise InfraError(Cause.AGENT_CRASH, f"SWE-agent left no trajectory: {last}")
     try:
         tree = json.loads(trajectory.read_bytes())

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from pipeline.outcomes import Blame
+
 if TYPE_CHECKING:
     from pipeline.cli.parts import Parts
     from pipeline.cli.replays import Recording
@@ -56,6 +58,40 @@ class Desk:
             self.brake.halted = remedy
             self.brake.soft.set()
             self.voice.note(f"{reason}: stopping; nothing is lost, {remedy}")
+
+    def finished(self) -> int | None:
+        """Print a run on which nothing is left to do: no agent, Docker, key or endpoint is needed.
+
+        Returns:
+            Its exit status; None: something is left to do.
+
+        Raises:
+            UserError: another process drives it.
+        """
+        from pipeline.cli.drive import exit_status
+        from pipeline.cli.exports import conclude
+        from pipeline.ledger import Ledger
+        from pipeline.results import load, read_plan
+
+        if self.rescore or not self.run.plan.exists() or not self.run.ledger.exists():
+            return None
+        plan = read_plan(self.run)
+        if plan.get("digest") != self.plan.digest or plan["attempts"] != self.plan.attempts:
+            return None
+        results = load(self.run)
+        if any(row.blame not in (Blame.NOBODY, Blame.MODEL) for row in results.rows):
+            return None
+        # Stopped before its gold control: a zero may yet turn out to be nobody's.
+        if any(not results.book.entry(attempt).settlements for attempt in self.plan.grid()):
+            return None
+        with self.run.held(), Ledger(self.run.ledger) as ledger:
+            book = ledger.book()
+            results = conclude(self.run, plan, ledger)
+        self.voice.start(self.plan, book)
+        self.voice.stop()
+        self.voice.report(results)
+        self.voice.closing(results, self.run.root)
+        return exit_status(results)
 
     def for_controls(self, instances: Sequence[Instance]) -> Parts:
         """What scores gold and empty: no model is asked.

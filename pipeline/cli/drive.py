@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from pipeline.outcomes import Blame
 
 if TYPE_CHECKING:
-    from pipeline.cli.desk import Desk
     from pipeline.cli.parts import Parts
     from pipeline.cli.voice import Voice
     from pipeline.contracts import Stages
@@ -95,40 +94,6 @@ def exit_status(results: Results) -> int:
     open_blames = (Blame.INFRA, Blame.AMBIGUOUS, "")
     unsure = any(row.blame in open_blames for row in results.rows) or results.doubts()
     return 3 if unsure else 0
-
-
-def finished(desk: Desk) -> int | None:
-    """Print a run on which nothing is left to do: no agent, Docker, key or endpoint is needed.
-
-    Returns:
-        Its exit status; None: something is left to do.
-
-    Raises:
-        UserError: another process drives it.
-    """
-    from pipeline.cli.exports import conclude
-    from pipeline.ledger import Ledger
-    from pipeline.results import load, read_plan
-
-    if desk.rescore or not desk.run.plan.exists() or not desk.run.ledger.exists():
-        return None
-    plan = read_plan(desk.run)
-    if plan.get("digest") != desk.plan.digest or plan["attempts"] != desk.plan.attempts:
-        return None
-    results = load(desk.run)
-    if any(row.blame not in (Blame.NOBODY, Blame.MODEL) for row in results.rows):
-        return None
-    # Stopped before its gold control: a zero may yet turn out to be nobody's.
-    if any(not results.book.entry(attempt).settlements for attempt in desk.plan.grid()):
-        return None
-    with desk.run.held(), Ledger(desk.run.ledger) as ledger:
-        book = ledger.book()
-        results = conclude(desk.run, plan, ledger)
-    desk.voice.start(desk.plan, book)
-    desk.voice.stop()
-    desk.voice.report(results)
-    desk.voice.closing(results, desk.run.root)
-    return exit_status(results)
 
 
 def drive(parts: Parts, ledger: Ledger) -> bool:

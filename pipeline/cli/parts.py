@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -89,6 +88,7 @@ def make_source(recipe: Recipe, plan: RunPlan, agent: Agent) -> Callable[[Attemp
     """
     from pipeline.cli.planning import replies_path
     from pipeline.gateway import load_scripts
+    from pipeline.process import forget
 
     path = replies_path(recipe)
     if path is not None:
@@ -98,7 +98,7 @@ def make_source(recipe: Recipe, plan: RunPlan, agent: Agent) -> Callable[[Attemp
         return scripts.for_try
     upstream = make_upstream(recipe, check_source(recipe, agent))
     # From here on only the gateway holds it: no child inherits it, whatever its name.
-    del os.environ[recipe.model.key_variable]
+    forget(recipe.model.key_variable)
     return lambda attempt, number: upstream
 
 

@@ -36,7 +36,7 @@ def run_recipe(
     rescore: bool = False,
 ) -> int:
     """Draw, resolve and carry out a recipe; its exit status."""
-    from pipeline.cli import drive, parts, planning, replays
+    from pipeline.cli import parts, planning, replays
     from pipeline.cli.desk import Desk
     from pipeline.cli.lanes import open_lanes, pay_before
     from pipeline.cli.look import budget_warnings, look
@@ -59,7 +59,7 @@ def run_recipe(
         recording = replays.open_recording(RunDir(replay), plan, desk.run, strict=strict)
         for warning in replays.check_tapes(recording, plan):
             desk.voice.note(warning)
-    status = drive.finished(desk) if begun else None
+    status = desk.finished() if begun else None
     if status is not None:
         return status
     agent.preflight()

@@ -20,10 +20,10 @@ JOIN_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """One container's end, by our own clock."""
+    """One container's end, or that it was stopped short, by our own clock."""
 
     at: float
-    exit_code: str
+    how: str
     out_of_memory: bool
 
 
@@ -40,7 +40,7 @@ class Watch:
         try:
             # Subscribed before anything is started, so nothing is missed.
             self._events = client.api.events(
-                filters={"label": label, "event": ["die", "oom"]}, decode=True
+                filters={"label": label, "event": ["die", "oom", "pause"]}, decode=True
             )
         except (DockerException, requests.RequestException) as error:
             raise InfraError(Cause.SANDBOX, f"Docker failed: {short(error)}") from error
@@ -66,6 +66,7 @@ class Watch:
                     self._oom.add(actor["ID"])
                 else:
                     code = actor["Attributes"].get("exitCode", "")
+                    code = "was paused" if event["Action"] == "pause" else f"died ({code})"
                     self.deaths.append(Death(time.time(), code, actor["ID"] in self._oom))
 
     def casualty(self, until: float) -> Fault | None:
@@ -73,7 +74,7 @@ class Watch:
         early = [death for death in self.deaths if death.at < until]
         if not early:
             return None
-        how = "ran out of memory" if early[0].out_of_memory else f"died ({early[0].exit_code})"
+        how = "ran out of memory" if early[0].out_of_memory else early[0].how
         return Fault(
             cause=Cause.SANDBOX,
             detail=f"the agent's container {how} while it worked",

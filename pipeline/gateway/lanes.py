@@ -113,6 +113,8 @@ class Lane:
     """Of pauses, and of requests that failed."""
     asking_since: float | None = None
     """When the request that is under way was sent."""
+    answered_at: float = field(default_factory=time.monotonic)
+    """When the latest request was over; before the first, when this began."""
     ordinal: int = 0
     over: bool = False
     under_way: dict[asyncio.Task[Any], asyncio.AbstractEventLoop] = field(default_factory=dict)
@@ -133,6 +135,11 @@ class Lane:
         pending = time.monotonic() - since if since is not None else 0.0
         return self.lost_seconds + (pending if pending >= HANGS_AFTER_SECONDS else 0.0)
 
+    @property
+    def silent_seconds(self) -> float:
+        """How long the agent has asked nothing."""
+        return 0.0 if self.under_way else time.monotonic() - self.answered_at
+
     @contextlib.contextmanager
     def working(self, task: asyncio.Task[Any]) -> Iterator[None]:
         """Let a task be one of those that end with the try."""
@@ -141,6 +148,7 @@ class Lane:
             yield
         finally:
             self.under_way.pop(task, None)
+            self.answered_at = time.monotonic()
 
     def close(self) -> None:
         """The try is over: nobody waits for an answer any more, and none is paid for."""
