@@ -71,7 +71,13 @@ class Gateway:
         routes.append(Route("/{token}/v1/models", self._models, methods=["GET"]))
         app = Starlette(routes=routes, lifespan=self._lifespan)
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="on", proxy_headers=False
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            proxy_headers=False,
+            # A client may hold on to half a request.
+            timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
         # asyncio sets TCP_NODELAY only where a socket says that it is TCP.
@@ -99,7 +105,6 @@ class Gateway:
     def __exit__(self, *exc: object) -> None:
         self._server.should_exit = True
         self._thread.join(END_SECONDS)
-        # A client may hold on to half a request.
         self._server.force_exit = True
         self._thread.join(10)
         self._socket.close()
