@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import errno
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
 from pipeline.domain import (
     Cause,
-    Controls,
     Departure,
     Fault,
     Finding,
@@ -31,6 +30,7 @@ from pipeline.domain import (
     Usage,
     Verdict,
 )
+from pipeline.trust import Trust
 
 
 class PipelineError(Exception):
@@ -197,42 +197,6 @@ def judge(rollout: Rollout | Fault, verdict: Verdict | Fault | None) -> Outcome:
     return Outcome(verdict.finding.value)
 
 
-class Trust(StrEnum):
-    """What the controls say about the place where an outcome was graded."""
-
-    TRUSTED = "trusted"
-    """Gold resolves there."""
-    FLAKY = "flaky"
-    """Gold disagreed with itself there."""
-    BROKEN = "broken"
-    """Gold does not resolve there, or an empty patch does."""
-    UNKNOWN = "unknown"
-    """No control yet that speaks for it; one that ended in a fault settles nothing."""
-    IMPORTED = "imported"
-    """The verdict came from elsewhere; nobody can run its control."""
-
-
-CLEARS_FLAKY = 10
-"""Golds in a row, in one look: running once more does not make a coin honest."""
-
-
-def trust_of(looks: Iterable[Controls]) -> Trust:
-    """How far a place can be trusted after these looks at it, oldest first.
-
-    The latest counts: what was broken may have been the network. Only a flake stays.
-    """
-    trust, flaky = Trust.UNKNOWN, False
-    for look in looks:
-        passed = [verdict.passed for verdict in look.gold]
-        broken = not any(passed) or any(verdict.passed for verdict in look.empty)
-        whole = all(passed) and not broken
-        if whole and len(passed) >= CLEARS_FLAKY:
-            flaky = False
-        flaky = flaky or not (whole or broken)
-        trust = Trust.BROKEN if broken else Trust.FLAKY if flaky else Trust.TRUSTED
-    return trust
-
-
 Settled: TypeAlias = tuple[Outcome, Blame]
 
 
@@ -255,20 +219,6 @@ def settle(outcome: Outcome, trust: Trust) -> Settled:
 
 UNCERTAIN = frozenset({Outcome.TESTS_TIMED_OUT, Outcome.TESTS_DID_NOT_RUN, Outcome.DIED})
 """Either side may have caused these; only a control tells."""
-
-
-def earlier_gold_settles(basis: Rollout | Verdict | Fault | None) -> bool:
-    """Whether gold that passed before this value can speak for it.
-
-    Only where every PASS_TO_PASS test passed, and there are some: then the place still
-    worked. Anything else may be a network that has dropped since.
-    """
-    if isinstance(basis, Fault):
-        return not basis.died
-    if not isinstance(basis, Verdict):
-        return True
-    tally = basis.pass_to_pass
-    return basis.passed or 0 < tally.total == tally.passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -49,11 +50,14 @@ Running the same config again continues this run; nothing that is finished is do
 """
 
 
+HALF_WRITTEN = re.compile(r"\..+\.(\d+)-[a-z0-9_]{8}")
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replace a file by a whole new one, or leave it as it was."""
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -64,6 +68,25 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def sweep(*places: Path) -> None:
+    """Remove what a process that was killed amid `write_atomically` left in these directories."""
+    for path in (path for place in places for path in place.glob(".*-*")):
+        found = HALF_WRITTEN.fullmatch(path.name)
+        if found and not alive(int(found[1])):
+            path.unlink(missing_ok=True)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        # It is somebody else's.
+        return True
+    return True
 
 
 def install(source: Path, target: Path) -> None:
@@ -207,6 +230,20 @@ class RunDir:
         names = (place.name for place in self.scratch.glob("try-*"))
         return sorted(name.removeprefix("try-").rpartition("-")[0] for name in names)
 
+    def write(self, path: Path, content: str | bytes) -> None:
+        """Write one of this run's files.
+
+        Raises:
+            UserError: there is no room, or it may not be written.
+        """
+        try:
+            write_atomically(path, content)
+        except OSError as error:
+            raise UserError(
+                f"{path}: cannot be written: {error.strerror or error}; make room and run the same "
+                "command again, all finished work is kept"
+            ) from None
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Be the one process that drives this run.
@@ -236,6 +273,7 @@ class RunDir:
             file.flush()
             # An agent that outlived its killed process must not write into a later try.
             end_orphans(self.scratch)
+            sweep(self.root, self.report)
             self.salvage(*self.scratch.glob("try-*"))
             shutil.rmtree(self.scratch, ignore_errors=True)
             if not self.readme.exists():

@@ -19,8 +19,9 @@ from typing import TypeAlias
 from pipeline.contracts import Doubt, Executor, Stages
 from pipeline.domain import Attempt, Controls, Fault, Rollout, Verdict
 from pipeline.ledger import Kind, Ledger, Row
-from pipeline.outcomes import RETRYABLE, Trust, earlier_gold_settles
+from pipeline.outcomes import RETRYABLE
 from pipeline.plan import RunPlan
+from pipeline.trust import Trust, earlier_gold_settles
 
 GRACE_SECONDS = 30.0
 TICK_SECONDS = 0.2
@@ -229,7 +230,7 @@ class Schedule:
         rollout = entry.rollout
         spent = isinstance(rollout, Fault) and self.spent(attempt)
         again = attempt in self.again and isinstance(entry.verdict, Verdict)
-        if spent or (entry.over and not again and not self.book.doubted(attempt)):
+        if spent or (entry.over and not again and not self.book.uncertain(attempt)):
             self.rest(attempt)
         elif rollout is None or isinstance(rollout, Fault):
             self.push(Kind.ROLLOUT, attempt)
@@ -284,11 +285,12 @@ class Schedule:
         return True
 
     def after_look(self, instance_id: str) -> None:
-        """Grade again what an earlier look had moved; else settle."""
+        """Grade again what an earlier look had moved, or an outage may have made; else settle."""
         for attempt in self.attempts_at(instance_id):
-            if self.book.doubted(attempt):
+            if self.stages.has_control and self.book.uncertain(attempt):
                 self.resting[instance_id].discard(attempt)
-                self.tries.pop((Kind.VERDICT, attempt), None)
+                if self.book.doubted(attempt):
+                    self.tries.pop((Kind.VERDICT, attempt), None)
                 self.push(Kind.VERDICT, attempt)
         if len(self.resting[instance_id]) == self.plan.attempts:
             self.settle(instance_id)

@@ -12,10 +12,22 @@ from threading import Event, Lock
 from typing import TypeVar
 
 from pipeline.contracts import Doubt, Scorer
-from pipeline.domain import Attempt, Controls, Fault, Instance, Patch, Rollout, Submission, Verdict
-from pipeline.outcomes import Settlement, Trust, fault_of, trust_of
+from pipeline.domain import (
+    Attempt,
+    Controls,
+    Evidence,
+    Fault,
+    Finding,
+    Instance,
+    Patch,
+    Rollout,
+    Submission,
+    Verdict,
+)
+from pipeline.outcomes import InfraError, Settlement, fault_of
 from pipeline.plan import TrustTerms
 from pipeline.rundir import RunDir, install
+from pipeline.trust import Trust, shaky, trust_of
 from pipeline.verdicts import CERTAIN, Kept, Store
 
 T = TypeVar("T")
@@ -55,7 +67,7 @@ class Scoring:
                 return value
             if kept is not None and value.finding is not kept.verdict.finding:
                 return first_stands(value, kept)
-            if key:
+            if key and not shaky(value):
                 self.fresh[key] = self._by_us(attempt, value)
             if value.passed and submission == self.gold_patch(self.instances[attempt.instance_id]):
                 # The gold agent's passes are gold passes.
@@ -68,12 +80,16 @@ class Scoring:
         Args:
             number: of this look, in the names of its logs.
         """
-        gold = self.gold_patch(self.instances[instance_id])
+        instance = self.instances[instance_id]
+        gold = self.gold_patch(instance)
         passes: list[Verdict] = []
         wanted = doubt.golds
         while len(passes) < wanted:
             label = f"gold-{number}" + (f".{len(passes) + 1}" if passes else "")
             value = self._score(Attempt(instance_id, 0), gold, label)
+            if isinstance(value, Fault) and value.died:
+                # Whatever killed it, it was not the model.
+                value = stumble(value, self.scorer, instance)
             if isinstance(value, Fault):
                 return value
             passes.append(value)
@@ -214,6 +230,21 @@ class Scoring:
             return work()
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be lost
             return fault_of(error, seconds=time.monotonic() - started)
+
+
+def stumble(fault: Fault, scorer: Scorer, instance: Instance) -> Verdict | Fault:
+    """A control that died, as the verdict that it is: the place does not let it resolve."""
+    try:
+        digest = scorer.place(instance)
+    except InfraError as error:
+        return error.fault
+    evidence = Evidence(image_digest=digest, reasons=(f"died: {fault.detail}",))
+    return Verdict(
+        finding=Finding.TESTS_DID_NOT_RUN,
+        grader=scorer.grader,
+        evidence=evidence,
+        seconds=fault.seconds,
+    )
 
 
 def first_stands(value: Verdict, kept: Kept) -> Verdict:

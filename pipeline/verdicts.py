@@ -21,7 +21,7 @@ import zstandard
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.domain import Attempt, Controls, Finding, Instance, Patch, SandboxLimits, Verdict
-from pipeline.rundir import write_atomically
+from pipeline.rundir import sweep, write_atomically
 
 T = TypeVar("T")
 CERTAIN = frozenset({Finding.RESOLVED, Finding.UNRESOLVED, Finding.PATCH_REJECTED})
@@ -69,6 +69,10 @@ class Store:
     sandbox: str
     limits: SandboxLimits
     machine: str = ""
+
+    def sweep(self) -> None:
+        """Remove what a killed process left half written."""
+        sweep(self.root / "controls", *(self.root / "verdicts").glob("??"))
 
     def key(self, instance: Instance, digest: str, **more: str) -> str:
         """The content of everything that decides what the tests say."""

@@ -19,9 +19,10 @@ from pipeline.cli.demo import demo_recipe
 from pipeline.domain import Cause, Stop, Usage
 from pipeline.gateway.upstream import check_endpoint
 from pipeline.ledger import Book
-from pipeline.outcomes import RETRYABLE, Blame, Outcome, Trust, UserError, settle
+from pipeline.outcomes import RETRYABLE, Blame, Outcome, UserError, settle
 from pipeline.recipe import Recipe
 from pipeline.results import AttemptRow, Results
+from pipeline.trust import Trust
 from tests.loopback import by_step, completes, serve
 
 ROOT = Path(__file__).parent.parent

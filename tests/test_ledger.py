@@ -34,10 +34,11 @@ from pipeline.domain import (
 )
 from pipeline.gateway import Terms
 from pipeline.ledger import TYPES, Book, Entry, Kind, Ledger, Row, Value
-from pipeline.outcomes import Blame, Outcome, Settlement, Trust, UserError
+from pipeline.outcomes import Blame, Outcome, Settlement, UserError
 from pipeline.plan import Execution, RunPlan
 from pipeline.rundir import RunDir
 from pipeline.schedule import Brake
+from pipeline.trust import Trust
 from tests.fakes import (
     DIED,
     REJECTED,

@@ -30,15 +30,14 @@ from pipeline.outcomes import (
     Outcome,
     PipelineError,
     Settled,
-    Trust,
     UserError,
     attribute,
     conclude,
-    earlier_gold_settles,
     fault_of,
     judge,
     settle,
 )
+from pipeline.trust import Trust, earlier_gold_settles
 from pipeline.votes import Ballot, Vote
 from tests.fakes import (
     CONTESTED,

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from pipeline.domain import Attempt, Cause, Fault, Finding, Patch, Rollout, Usage, Verdict
 from pipeline.ledger import Kind, Ledger, Value
-from pipeline.outcomes import Blame, Outcome, Settlement, Trust, UserError
+from pipeline.outcomes import Blame, Outcome, Settlement, UserError
 from pipeline.plan import RunPlan
 from pipeline.results import Results, load, of_book
 from pipeline.rundir import RunDir, write_atomically
 from pipeline.stats import wilson
+from pipeline.trust import Trust
 from tests.fakes import (
     CONTESTED,
     DIED,

@@ -124,6 +124,37 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_what_a_process_that_was_killed_amid_a_write_left_is_swept_up(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / "run")
+    with run.held():
+        run.write(run.report / "summary.json", "{}")
+    script = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from pipeline.rundir import write_atomically\n"
+        "def audit(event, arguments):\n"
+        "    if event == 'os.rename': os.kill(os.getpid(), signal.SIGKILL)\n"
+        "sys.addaudithook(audit)\n"
+        "write_atomically(Path(sys.argv[1]), 'half')\n"
+    )
+    for path in (run.plan, run.report / "summary.json"):
+        subprocess.run([sys.executable, "-c", script, str(path)], cwd=ROOT, check=False)
+    ours = run.report / f".summary.json.{os.getpid()}-abcdefgh"
+    ours.touch()
+    left = {path for path in (*run.root.glob(".*"), *run.report.glob(".*")) if path != ours}
+    assert len(left) == 2
+    with run.held():
+        assert not any(path.exists() for path in left)
+        assert ours.exists()  # whoever writes it is alive
+
+
+def test_a_file_of_a_run_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+    run = RunDir(tmp_path)
+    run.plan.mkdir()
+    with pytest.raises(UserError, match="make room and run the same command again"):
+        run.write(run.plan, "{}")
+
+
 def test_a_finished_directory_replaces_what_a_killed_process_left(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "deep" / "target"
     source.mkdir()

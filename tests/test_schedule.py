@@ -401,6 +401,75 @@ def test_ten_golds_in_one_look_do_and_what_was_moved_is_graded_again() -> None:
     assert settled(plan, ledger) == {A1: ("unresolved", "model")}
 
 
+@pytest.mark.parametrize("once", [UNRESOLVED_AND_BROKEN, TIMED_OUT, DID_NOT_RUN])
+def test_an_outage_that_is_over_before_gold_is_scored_is_not_the_models(once: Verdict) -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    world = World(scores={A1: [once, RESOLVED]})
+    drive(plan, ledger, world)
+    assert [stage for stage, _, _ in world.calls] == ["roll", "score", "gold", "score", "score"]
+    assert settled(plan, ledger) == {A1: ("resolved", "nobody")}
+
+
+@pytest.mark.parametrize("always", [UNRESOLVED_AND_BROKEN, TIMED_OUT, DID_NOT_RUN])
+def test_what_comes_out_so_again_after_gold_has_passed_is_the_models(always: Verdict) -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    world = World(scores={A1: [always]})
+    drive(plan, ledger, world)
+    assert [stage for stage, _, _ in world.calls] == ["roll", "score", "gold", "score"]
+    assert settled(plan, ledger) == {A1: (always.finding.value, "model")}
+
+
+def test_a_patch_that_flips_coins_needs_two_of_three() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    drive(plan, ledger, World(scores={A1: [UNRESOLVED_AND_BROKEN, RESOLVED, TIMED_OUT]}))
+    assert settled(plan, ledger) == {A1: ("tests_timed_out", "model")}
+
+
+@pytest.mark.parametrize("certain", [UNRESOLVED, REJECTED])
+def test_what_no_outage_can_have_made_is_scored_once(certain: Verdict) -> None:
+    world = World(scores={A1: [certain]})
+    drive(make_plan("a"), memory_ledger(), world)
+    assert begun(world, "score") == [A1]
+
+
+def test_a_death_that_is_over_before_gold_is_scored_is_not_the_models() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    world = World(scores={A1: [DIED, DIED, DIED, RESOLVED]})
+    drive(plan, ledger, world)
+    assert settled(plan, ledger) == {A1: ("resolved", "nobody")}
+    dead = World(scores={A1: [DIED]})
+    ledger = memory_ledger()
+    drive(plan, ledger, dead)
+    assert begun(dead, "score") == [A1] * 4
+    assert settled(plan, ledger) == {A1: ("died", "model")}
+
+
+def test_a_run_that_stops_before_the_second_scoring_has_not_blamed_the_model() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    for kind, value in (
+        (Kind.ROLLOUT, SUBMITTED),
+        (Kind.VERDICT, TIMED_OUT),
+        (Kind.CONTROL, Controls(gold=(RESOLVED,))),
+    ):
+        ledger.append(kind, Attempt("a", 1 if kind is not Kind.CONTROL else 0), 1, value)
+    assert settled(plan, ledger) == {A1: ("tests_timed_out", "ambiguous")}
+    world = World()
+    drive(plan, ledger, world)
+    assert begun(world, "score") == [A1, A1]
+    assert begun(world, "gold") == []
+    assert settled(plan, ledger) == {A1: ("resolved", "nobody")}
+
+
+def test_an_image_that_was_made_anew_before_gold_has_the_submission_graded_there() -> None:
+    anew = replace(RESOLVED, evidence=replace(RESOLVED.evidence, image_digest="sha256:anew"))
+    fails = replace(UNRESOLVED, evidence=anew.evidence)
+    ledger, plan = memory_ledger(), make_plan("a")
+    world = World(scores={A1: [UNRESOLVED, fails]}, golds={"a": [anew]})
+    drive(plan, ledger, world)
+    assert begun(world, "score") == [A1, A1]
+    assert settled(plan, ledger) == {A1: ("unresolved", "model")}
+
+
 LOST = replace(DIED, seconds=40.0)
 
 
@@ -990,7 +1059,7 @@ def test_a_gold_that_was_overtaken_by_a_verdict_does_not_speak_for_it() -> None:
     with ThreadPoolExecutor(4) as pool:
         assert drive(plan, ledger, world, executor=pool, brake=Brake(), landed=landed.append)
     rows = list(ledger.rows())
-    (overtaking,) = (
+    overtaking = next(
         row.seq for row in rows if row.kind is Kind.VERDICT and row.attempt.number == 2
     )
     last_gold = max(row.seq for row in rows if row.kind is Kind.CONTROL)

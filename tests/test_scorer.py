@@ -25,10 +25,11 @@ from pipeline.domain import (
     Submission,
     Verdict,
 )
-from pipeline.outcomes import InfraError, Trust, conclude
+from pipeline.outcomes import InfraError, conclude
 from pipeline.plan import TrustTerms
 from pipeline.rundir import RunDir
 from pipeline.scorer import Scoring
+from pipeline.trust import Trust, trust_of
 from pipeline.verdicts import Store
 from tests.fakes import (
     DIED,
@@ -221,6 +222,16 @@ def test_a_look_in_which_anything_breaks_is_a_fault_and_settles_nothing(
     look = scoring.look("a", 1, Doubt())
     assert isinstance(look, Fault)
     assert len(asked(scoring)) == at
+
+
+def test_a_control_that_dies_has_stumbled(stage: Make) -> None:
+    scoring = stage(*[InfraError(Cause.SANDBOX, "killed by signal 9", died=True)] * 3, UNRESOLVED)
+    look = scoring.look("a", 1, Doubt())
+    assert isinstance(look, Controls)
+    assert [verdict.passed for verdict in look.gold] == [False] * 3
+    assert look.gold[0].evidence.reasons == ("died: killed by signal 9",)
+    assert look.image_digest == DIGEST
+    assert trust_of([look]) is Trust.BROKEN
 
 
 @pytest.mark.parametrize(

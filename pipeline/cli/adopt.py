@@ -37,7 +37,6 @@ def adopt_plan(parts: Parts, ledger: Ledger) -> dict[str, Any]:
         UserError: the directory holds another experiment, or more attempts.
     """
     from pipeline.results import read_plan
-    from pipeline.rundir import write_atomically
 
     plan, run = parts.plan, parts.run
     identity = json.loads(json.dumps(plan.identity, default=str))
@@ -72,7 +71,7 @@ def adopt_plan(parts: Parts, ledger: Ledger) -> dict[str, Any]:
         "repos": {item.id: item.stratum for item in parts.instances},
         "versions": versions() | {f"agent {plan.agent}": parts.agent.version},
     }
-    write_atomically(run.plan, json.dumps(content, indent=2, default=str) + "\n")
+    run.write(run.plan, json.dumps(content, indent=2, default=str) + "\n")
     return json.loads(json.dumps(content, default=str))  # type: ignore[no-any-return]
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from pipeline.outcomes import InfraError, Trust, UserError, trust_of
+from pipeline.outcomes import InfraError, UserError
+from pipeline.trust import Trust, trust_of
 
 if TYPE_CHECKING:
     from pipeline.cli.parts import Parts

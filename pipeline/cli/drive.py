@@ -144,18 +144,20 @@ def make_scoring(parts: Parts) -> Scoring:
     from pipeline.scorer import Scoring
     from pipeline.verdicts import Store, cache_dir, this_machine
 
+    store = Store(
+        root=cache_dir(),
+        grader=parts.scorer.grader,
+        sandbox=parts.sandboxes.name,
+        limits=parts.plan.sandbox,
+        machine=this_machine(),
+    )
+    store.sweep()
     return Scoring(
         run=parts.run,
         instances={item.id: item for item in parts.instances},
         scorer=parts.scorer,
         gold_patch=gold_of,
-        store=Store(
-            root=cache_dir(),
-            grader=parts.scorer.grader,
-            sandbox=parts.sandboxes.name,
-            limits=parts.plan.sandbox,
-            machine=this_machine(),
-        ),
+        store=store,
         cancelled=parts.brake.hard,
         terms=parts.plan.trust,
         seed=parts.plan.digest,

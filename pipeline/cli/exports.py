@@ -17,12 +17,11 @@ def conclude(run: RunDir, plan: Mapping[str, Any], ledger: Ledger) -> Results:
     from pipeline import tables
     from pipeline.cli.lanes import cut_off_usage
     from pipeline.results import of_book
-    from pipeline.rundir import write_atomically
 
     results = of_book(plan, ledger.book(), cut_off=cut_off_usage(run))
     by_attempt, by_instance = tables.by_attempt(results), tables.by_instance(results)
     summary = json.dumps(results.summary(), indent=2, ensure_ascii=False) + "\n"
-    write_atomically(run.report / "summary.json", summary)
+    run.write(run.report / "summary.json", summary)
     for name, records, kind in (
         ("attempts.csv", by_attempt, tables.Format.CSV),
         ("instances.csv", by_instance, tables.Format.CSV),
@@ -31,9 +30,9 @@ def conclude(run: RunDir, plan: Mapping[str, Any], ledger: Ledger) -> Results:
         ("table.md", by_instance, tables.Format.MD),
         ("table.tex", by_instance, tables.Format.LATEX),
     ):
-        write_atomically(run.report / name, tables.render(records, kind))
+        run.write(run.report / name, tables.render(records, kind))
     for number in range(1, results.k + 1):
-        write_atomically(run.preds(number), predictions(results, number))
+        run.write(run.preds(number), predictions(results, number))
     return results
 
 

@@ -15,8 +15,9 @@ from rich.table import Table
 from pipeline import headline, tables
 from pipeline.domain import Attempt, Controls, Fault, Rollout, Stop, Verdict
 from pipeline.ledger import Book, Kind, Row
-from pipeline.outcomes import Blame, Outcome, Settlement, Trust, trust_of
+from pipeline.outcomes import Blame, Outcome, Settlement
 from pipeline.results import Results
+from pipeline.trust import Trust, trust_of
 
 if TYPE_CHECKING:
     from pipeline.plan import RunPlan

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from pipeline.domain import Attempt, Controls, Fault, Rollout, Verdict
 from pipeline.ledger.rows import Kind, Row
-from pipeline.outcomes import Blame, Settlement, Trust, conclude, earlier_gold_settles, trust_of
+from pipeline.outcomes import Blame, Settlement, conclude
+from pipeline.trust import Trust, earlier_gold_settles, shaky, trust_of
 
 
 @dataclass(slots=True)
@@ -128,14 +129,14 @@ class Book:
         """What the controls say about the place where this attempt was graded."""
         entry = self.entry(attempt)
         basis = entry.basis
-        digest = basis.evidence.image_digest if isinstance(basis, Verdict) else ""
-        looks = self.looks(attempt.instance_id, digest)
+        looks = self.looks(attempt.instance_id, image_of(basis))
         trust = trust_of(look for _, look in looks)
         if trust is not Trust.TRUSTED:
             return trust
         seq, look = looks[-1]
         after = entry.last is not None and seq > entry.last.seq
-        if not (after or earlier_gold_settles(basis)):
+        again = self.again(attempt)
+        if again or not (after or again is False or earlier_gold_settles(basis)):
             return Trust.UNKNOWN
         if entry.perished_seconds is None:
             return trust
@@ -153,13 +154,63 @@ class Book:
         trust = self.trust(attempt) if has_control else Trust.IMPORTED
         return conclude(rollout, entry.verdict, trust)
 
+    def again(self, attempt: Attempt) -> bool | None:
+        """Whether it has to be scored again: an outage that is over may have made its outcome.
+
+        A gold that passes after a shaky outcome says nothing about the time of that outcome. So
+        it is scored once more then, and a third time if the two disagree.
+
+        Returns:
+            None: it is not shaky, or no gold has passed after it. False: it has been.
+        """
+        scorings, seq = self.scorings(attempt), 0
+        for seq, look in self.looks(attempt.instance_id):
+            if scorings and seq > scorings[0][0] and trust_of([look]) is Trust.TRUSTED:
+                break
+        else:
+            return None
+        before = [value for at, value in scorings if at < seq]
+        since = [value for at, value in scorings if at > seq]
+        if not shaky(before[-1]):
+            return None
+        agree = len(since) > 1 or (since and passes(since[0]) == passes(before[-1]))
+        return not agree
+
+    def uncertain(self, attempt: Attempt) -> bool:
+        """It was graded, and has to be once more."""
+        return self.doubted(attempt) or bool(self.again(attempt))
+
+    def scorings(self, attempt: Attempt) -> list[tuple[int, Verdict | Fault]]:
+        """Those of its latest submission that said anything, since its place was in order.
+
+        A plain fault begins anew: what it ended is done again anyway.
+        """
+        entry = self.entry(attempt)
+        looks = self.looks(attempt.instance_id)
+        wrong = [seq for seq, look in looks if trust_of([look]) is not Trust.TRUSTED]
+        start = max([row.seq for row in entry.rollouts[-1:]] + wrong, default=0)
+        images = [image_of(row.value) for row in entry.verdicts]
+        digest = next(filter(None, reversed(images)), "")
+        found: list[tuple[int, Verdict | Fault]] = []
+        for row in entry.verdicts:
+            value = row.value
+            plain = isinstance(value, Fault) and not value.died
+            if plain:
+                found = []
+            elif row.seq > start and image_of(value) in ("", digest):
+                assert isinstance(value, Verdict | Fault)
+                found.append((row.seq, value))
+        return found
+
     def doubted(self, attempt: Attempt) -> bool:
-        """Graded before a look that moved it, in a place that is trusted since: grade it again."""
+        """Graded in a place that was moved, or made anew, and is trusted since: grade it again."""
         entry = self.entry(attempt)
         if not isinstance(entry.verdict, Verdict):
             return False
         seq = entry.verdicts[-1].seq
         looks = self.looks(attempt.instance_id)
+        if looks and looks[-1][0] > seq and looks[-1][1].image_digest != image_of(entry.verdict):
+            return trust_of([looks[-1][1]]) is Trust.TRUSTED
         so_far = itertools.accumulate(([look] for _, look in looks), lambda a, b: [*a, *b])
         trusts = [trust_of(some) for some in so_far]
         moved = any(
@@ -174,3 +225,12 @@ class Book:
         graded = [value for value in verdicts if isinstance(value, Verdict)]
         contradicted = any(value.evidence.contradicted for value in graded)
         return contradicted or len({value.passed for value in graded}) > 1
+
+
+def image_of(value: object) -> str:
+    """Where it was graded; empty: nowhere that has a name."""
+    return value.evidence.image_digest if isinstance(value, Verdict) else ""
+
+
+def passes(value: object) -> bool:
+    return isinstance(value, Verdict) and value.passed

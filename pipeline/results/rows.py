@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from pipeline.domain import Attempt, Fault, Finding, Patch, Rollout, Tally, Usage, Verdict
 from pipeline.ledger import Book
-from pipeline.outcomes import Blame, Outcome, Settlement, Trust, conclude
+from pipeline.outcomes import Blame, Outcome, Settlement, conclude
+from pipeline.trust import Trust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,12 @@ from typing import Any
 
 from pipeline.domain import Attempt, Usage
 from pipeline.ledger import Book, Ledger
-from pipeline.outcomes import Blame, Outcome, Trust, UserError, trust_of
+from pipeline.outcomes import Blame, Outcome, UserError
 from pipeline.plan import TrustTerms
 from pipeline.results.rows import AttemptRow, row_of
 from pipeline.rundir import RunDir
 from pipeline.stats import interval
+from pipeline.trust import Trust, trust_of
 from pipeline.votes import Ballot, Vote
 
 
