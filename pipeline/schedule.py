@@ -21,7 +21,7 @@ from pipeline.domain import Attempt, Controls, Fault, Rollout, Verdict
 from pipeline.ledger import Kind, Ledger, Row
 from pipeline.outcomes import RETRYABLE
 from pipeline.plan import RunPlan
-from pipeline.trust import Trust, earlier_gold_settles
+from pipeline.trust import CLEARS_FLAKY, Trust, earlier_gold_settles
 
 GRACE_SECONDS = 30.0
 TICK_SECONDS = 0.2
@@ -96,8 +96,7 @@ class Schedule:
         Raises UserError: the ledger could not be written.
         """
         for instance_id in self.plan.selection.ids:
-            if self.stages.has_control and self.book.place(instance_id) is Trust.BROKEN:
-                # A broken place is looked at again first: it may have been the network.
+            if self.stages.has_control and self.book.worth_a_look(instance_id):
                 self.push(Kind.CONTROL, Attempt(instance_id, 0))
         for attempt in self.plan.grid():
             self.next_for(attempt)
@@ -259,8 +258,10 @@ class Schedule:
         """How closely this instance has to be looked at, as the rows stand."""
         attempts = self.attempts_at(instance_id)
         perished = [self.book.entry(attempt).perished_seconds for attempt in attempts]
+        flaky = self.book.place(instance_id) is Trust.FLAKY
+        doubted = self.plan.trust.repeats if self.book.disagree(attempts) else 1
         return Doubt(
-            golds=self.plan.trust.repeats if self.book.disagree(attempts) else 1,
+            golds=CLEARS_FLAKY if flaky else doubted,
             idle_seconds=max((seconds for seconds in perished if seconds), default=0.0),
         )
 

@@ -86,10 +86,7 @@ class Scoring:
         wanted = doubt.golds
         while len(passes) < wanted:
             label = f"gold-{number}" + (f".{len(passes) + 1}" if passes else "")
-            value = self._score(Attempt(instance_id, 0), gold, label)
-            if isinstance(value, Fault) and value.died:
-                # Whatever killed it, it was not the model.
-                value = stumble(value, self.scorer, instance)
+            value = self._control(instance, gold, label)
             if isinstance(value, Fault):
                 return value
             passes.append(value)
@@ -97,7 +94,7 @@ class Scoring:
                 wanted = max(wanted, self.terms.repeats)
         empty: tuple[Verdict, ...] = ()
         if wanted > 1:
-            value = self._score(Attempt(instance_id, 0), None, f"empty-{number}")
+            value = self._control(instance, None, f"empty-{number}")
             if isinstance(value, Fault):
                 return value
             empty = (value,)
@@ -201,6 +198,15 @@ class Scoring:
             for key, kept in list(self.fresh.items()):
                 if kept.attempt.instance_id == instance_id:
                     self.fresh.pop(key, None)
+
+    def _control(
+        self, instance: Instance, submission: Submission | None, label: str
+    ) -> Verdict | Fault:
+        value = self._score(Attempt(instance.id, 0), submission, label)
+        if isinstance(value, Fault) and value.died:
+            # Whatever killed it, it was not the model.
+            return stumble(value, self.scorer, instance)
+        return value
 
     def _idle(self, instance_id: str, look: Controls, seconds: float) -> Controls | Fault:
         def idle() -> Controls:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from pipeline.domain import Controls, Fault, Finding, Rollout, Verdict
@@ -23,7 +23,7 @@ class Trust(StrEnum):
     """The verdict came from elsewhere; nobody can run its control."""
 
 
-CLEARS_FLAKY = 10
+CLEARS_FLAKY = 5
 """Golds in a row, in one look: running once more does not make a coin honest."""
 
 
@@ -43,6 +43,16 @@ def trust_of(looks: Iterable[Controls]) -> Trust:
         flaky = flaky or not (whole or broken)
         trust = Trust.BROKEN if broken else Trust.FLAKY if flaky else Trust.TRUSTED
     return trust
+
+
+def worth_a_look(looks: Sequence[Controls]) -> bool:
+    """Whether a later invocation should look again by itself.
+
+    What was broken may have been the network. What flickered once is looked at closely, once.
+    """
+    trust = trust_of(looks)
+    short = bool(looks) and len(looks[-1].gold) < CLEARS_FLAKY
+    return trust is Trust.BROKEN or (trust is Trust.FLAKY and short)
 
 
 def earlier_gold_settles(basis: Rollout | Verdict | Fault | None) -> bool:

@@ -333,6 +333,7 @@ def test_a_gold_that_stumbles_after_growth_moves_the_old_attempts_too() -> None:
 
 
 FLICKER = Controls(gold=(STUMBLE, RESOLVED, RESOLVED), empty=(UNRESOLVED,))
+FLICKERS_ON = Controls(gold=(RESOLVED,) * 4 + (STUMBLE,), empty=(UNRESOLVED,))
 STEADY = Controls(gold=(RESOLVED,) * 10, empty=(UNRESOLVED,))
 HOLLOW = Controls(gold=(RESOLVED,) * 3, empty=(RESOLVED,))
 
@@ -382,19 +383,31 @@ def test_a_place_that_cannot_be_trusted_moves_every_attempt_resolved_ones_too(
     assert results_of(plan, ledger).summary()["causes"] == {"instance": 2}
 
 
-def test_running_again_does_not_make_a_coin_honest() -> None:
+def test_what_flickered_is_looked_at_closely_by_the_next_run_and_in_order_then() -> None:
     ledger, plan = memory_ledger(), make_plan("a")
     drive(plan, ledger, World(golds={"a": [FLICKER]}))
+    again = World()
+    drive(plan, ledger, again)
+    assert again.doubts == [Doubt(golds=5)]
+    assert begun(again, "score") == [A1]
+    assert settled(plan, ledger) == {A1: ("resolved", "nobody")}
+
+
+def test_running_again_and_again_does_not_make_a_coin_honest() -> None:
+    ledger, plan = memory_ledger(), make_plan("a")
+    drive(plan, ledger, World(golds={"a": [FLICKER]}))
+    drive(plan, ledger, World(golds={"a": [FLICKERS_ON]}))
     again = World()
     drive(plan, ledger, again)
     assert again.calls == []
     assert settled(plan, ledger) == {A1: MOVED}
 
 
-def test_ten_golds_in_one_look_do_and_what_was_moved_is_graded_again() -> None:
+def test_a_longer_look_that_a_person_asked_for_does() -> None:
     ledger, plan = memory_ledger(), make_plan("a")
-    drive(plan, ledger, World(golds={"a": [FLICKER]}))
-    ledger.append(Kind.CONTROL, Attempt("a", 0), 2, STEADY)
+    for look in (FLICKER, FLICKERS_ON):
+        drive(plan, ledger, World(golds={"a": [look]}))
+    ledger.append(Kind.CONTROL, Attempt("a", 0), 3, STEADY)
     again = World(scores={A1: [UNRESOLVED]})
     drive(plan, ledger, again)
     assert begun(again, "score") == [A1]

@@ -225,10 +225,11 @@ def test_a_look_in_which_anything_breaks_is_a_fault_and_settles_nothing(
 
 
 def test_a_control_that_dies_has_stumbled(stage: Make) -> None:
-    scoring = stage(*[InfraError(Cause.SANDBOX, "killed by signal 9", died=True)] * 3, UNRESOLVED)
+    scoring = stage(InfraError(Cause.SANDBOX, "killed by signal 9", died=True))
     look = scoring.look("a", 1, Doubt())
     assert isinstance(look, Controls)
     assert [verdict.passed for verdict in look.gold] == [False] * 3
+    assert [verdict.passed for verdict in look.empty] == [False]
     assert look.gold[0].evidence.reasons == ("died: killed by signal 9",)
     assert look.image_digest == DIGEST
     assert trust_of([look]) is Trust.BROKEN

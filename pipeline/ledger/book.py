@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pipeline.domain import Attempt, Controls, Fault, Rollout, Verdict
 from pipeline.ledger.rows import Kind, Row
 from pipeline.outcomes import Blame, Settlement, conclude
-from pipeline.trust import Trust, earlier_gold_settles, shaky, trust_of
+from pipeline.trust import Trust, earlier_gold_settles, shaky, trust_of, worth_a_look
 
 
 @dataclass(slots=True)
@@ -124,6 +124,10 @@ class Book:
     def place(self, instance_id: str) -> Trust:
         """How far an instance can be trusted here, as the rows stand."""
         return trust_of(look for _, look in self.looks(instance_id))
+
+    def worth_a_look(self, instance_id: str) -> bool:
+        """Whether a later invocation should look at it again by itself."""
+        return worth_a_look([look for _, look in self.looks(instance_id)])
 
     def trust(self, attempt: Attempt) -> Trust:
         """What the controls say about the place where this attempt was graded."""
