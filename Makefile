@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check bench bench-gateway install dev clean
+.PHONY: demo test check faults bench bench-gateway install dev clean
 
 demo: $(VENV)/.installed  ## five embedded instances, end to end: no key, no registry, Docker optional
 	$(BIN)/passone demo
@@ -16,6 +16,9 @@ check: $(VENV)/.dev  ## lint, format, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+faults: $(VENV)/.dev  ## every fault brought about for real, against what is right: writes docs/faults.md
+	$(BIN)/python -m tests.faults --write docs/faults.md
 
 bench: bench-gateway  ## every performance comparison: prints ratios, asserts none
 

@@ -1,0 +1,1 @@
+"""Faults injected for real, each with the one right outcome: `make faults`."""
