@@ -258,10 +258,9 @@ class Schedule:
         """How closely this instance has to be looked at, as the rows stand."""
         attempts = self.attempts_at(instance_id)
         perished = [self.book.entry(attempt).perished_seconds for attempt in attempts]
-        flaky = self.book.place(instance_id) is Trust.FLAKY
-        doubted = self.plan.trust.repeats if self.book.disagree(attempts) else 1
+        golds = self.plan.trust.repeats if self.book.disagree(attempts) else 1
         return Doubt(
-            golds=CLEARS_FLAKY if flaky else doubted,
+            golds=CLEARS_FLAKY if self.book.place(instance_id) is Trust.FLAKY else golds,
             idle_seconds=max((seconds for seconds in perished if seconds), default=0.0),
         )
 
