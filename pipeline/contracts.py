@@ -245,6 +245,11 @@ class Sandboxes(Protocol):
         """What killed a container of this site before that Unix time, if anything did."""
         ...
 
+    @property
+    def left(self) -> Sequence[str]:
+        """What could not be removed so far, and why."""
+        ...
+
     def reap(self) -> int:
         """Remove whatever an earlier process of this run left behind."""
         ...

@@ -29,7 +29,7 @@ class Completed:
     seconds: float
     timed_out: bool = False
     truncated: bool = False
-    """Output went over the cap; the file holds its beginning."""
+    """Output went over the cap; the file holds its two ends."""
 
 
 TAIL_CHARACTERS = 8000

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pipeline.domain import Attempt, Limits, Sampling, SandboxLimits
-from pipeline.plan import Execution, RunPlan, Selection
+from pipeline.plan import Execution, RunPlan, Selection, TrustTerms
 from tests.fakes import make_plan
 
 PLAN = make_plan("a", "b")
@@ -14,6 +14,7 @@ PLAN = make_plan("a", "b")
 SAME: dict[str, Any] = {
     "name": "another",
     "execution": Execution(agent_workers=9, scorer_workers=9, tries=1, backoff_seconds=0),
+    "trust": TrustTerms(repeats=9),
     "attempts": 3,
 }
 OTHER: dict[str, Any] = {

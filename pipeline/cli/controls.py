@@ -144,6 +144,7 @@ def opened(parts: Parts, *, begun: bool) -> Iterator[Ledger | None]:
             yield None
     finally:
         parts.sandboxes.reap()
+        parts.voice.left(parts.sandboxes.left)
 
 
 def look_at_all(

@@ -135,6 +135,7 @@ def drive(parts: Parts, ledger: Ledger) -> bool:
             executor.shutdown(wait=True, cancel_futures=True)
         parts.sandboxes.reap()
         parts.voice.stop()
+        parts.voice.left(parts.sandboxes.left)
     return finished
 
 

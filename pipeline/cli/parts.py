@@ -209,6 +209,7 @@ class Nowhere:
     """Sandboxes for a run that starts nothing: its verdicts exist already."""
 
     name = "none"
+    left: Sequence[str] = ()
 
     def preflight(self, instances: Sequence[Instance]) -> Sequence[str]:
         return ()

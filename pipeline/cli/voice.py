@@ -74,6 +74,11 @@ class Voice:
             text = f"{attempt.instance_id} #{attempt.number} try {number} begins"
             self.err.print(f"{blank} {escape(text)}")
 
+    def left(self, names: Sequence[str]) -> None:
+        """Containers that would not go."""
+        for words in names:
+            self.note(f"could not be removed: container {words}; the next run tries again")
+
     def say(self, text: str) -> None:
         if not self.quiet:
             self.err.print(escape(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import secrets
 import tarfile
 import tempfile
 import threading
@@ -18,20 +19,24 @@ from typing import Any
 import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
-from docker.utils.socket import frames_iter
 
-from pipeline.docker.images import cause_of, short
+from pipeline.docker.images import FOREIGN, cause_of, foreign, short
+from pipeline.docker.streaming import END_VARIABLE, ONE_STREAM, Heard, listen
+from pipeline.docker.watch import Watch
 from pipeline.domain import Cause
 from pipeline.outcomes import InfraError
 from pipeline.process import Completed, tail
 
 WORKDIR = "/testbed"
-ONE_STREAM = ("sh", "-c", 'exec "$@" 2>&1', "sh")
-"""Docker sends two streams in no order of their own; a log's markers stand on one of them."""
 KILLED = 137
+NO_SHELL = (126, 127)
+UNSTARTED = b"OCI runtime exec failed"
+"""What the daemon itself writes where a command's shell could not be started."""
 OUTPUT_CAP_BYTES = 256 * 1024 * 1024
 SETTLES_SECONDS = 2.0
-"""Within which the daemon knows that a container is gone."""
+"""Within which the daemon knows that a container is gone or a command over."""
+SLOW_SECONDS = 2.0
+"""A daemon that takes longer to answer was not at work, nor was a container paused so long."""
 ERRORS = (DockerException, requests.RequestException, OSError)
 
 
@@ -39,15 +44,32 @@ ERRORS = (DockerException, requests.RequestException, OSError)
 class DockerSandbox:
     """One running container. Its first process is ours, and nothing inside can kill that."""
 
-    container: Any
+    client: docker.DockerClient
+    id: str
     digest: str
     probe: docker.DockerClient
     """Asks the daemon with little patience: one that hangs is no reason to wait."""
+    watch: Watch
+    """Sees who pauses it."""
     cancelled: Event
+    started_at: str = ""
+    """By the daemon's clock: another time later, and somebody has started it again."""
     cap_bytes: int = OUTPUT_CAP_BYTES
     timed_out: bool = False
     broken: str = ""
     """Why running out of time was not the command's doing."""
+
+    def begin(self) -> None:
+        """Start it, and remember when that was.
+
+        Raises:
+            InfraError: it did not stay up, as with an image for another machine.
+        """
+        self.client.api.start(self.id)
+        state = self._state()
+        self.started_at = str(state["StartedAt"])
+        if not state["Running"]:
+            raise self._stopped(state)
 
     def run(
         self, command: Sequence[str], *, timeout_seconds: float, output: Path | None = None
@@ -62,23 +84,23 @@ class DockerSandbox:
             raise InfraError(Cause.SANDBOX, "stopped before it began")
         started = time.monotonic()
         path = output or self._scratch()
+        # Of this call alone, and out of the command's sight: it cannot print it by chance.
+        nonce = secrets.token_hex(16)
         try:
-            api = self.container.client.api
-            created = api.exec_create(
-                self.container.id, [*ONE_STREAM, *command], workdir=WORKDIR, user="root"
-            )
-            truncated = self._stream(created["Id"], path, timeout_seconds)
-            if self.broken:
-                raise InfraError(Cause.SANDBOX, self.broken)
-            code = None if self.timed_out else api.exec_inspect(created["Id"])["ExitCode"]
-            if not self.timed_out and code in (None, KILLED):
-                raise self._death()
+            exec_id = self.client.api.exec_create(
+                self.id,
+                [*ONE_STREAM, *command],
+                workdir=WORKDIR,
+                user="root",
+                environment={END_VARIABLE: nonce},
+            )["Id"]
+            heard = self._stream(exec_id, path, nonce, timeout_seconds)
             return Completed(
-                returncode=code,
+                returncode=self._exit(exec_id, heard, path),
                 output=tail(path),
                 seconds=time.monotonic() - started,
                 timed_out=self.timed_out,
-                truncated=truncated,
+                truncated=heard.truncated,
             )
         except ERRORS as error:
             raise self._failure(error) from error
@@ -92,59 +114,122 @@ class DockerSandbox:
         os.close(handle)
         return Path(name)
 
-    def _stream(self, exec_id: str, path: Path, timeout_seconds: float) -> bool:
-        """Copy output into a file until the command ends; whether the cap cut it."""
-        stream = self.container.client.api.exec_start(exec_id, socket=True)
-        raw = getattr(stream, "_sock", stream)
-        raw.settimeout(None)
+    def _stream(self, exec_id: str, path: Path, nonce: str, timeout_seconds: float) -> Heard:
+        """Copy output into a file until the command ends or its time is over."""
+        stream = self.client.api.exec_start(exec_id, socket=True)
+        raw: Any = getattr(stream, "_sock", stream)
+        began, over = time.time(), Event()
 
         def expire() -> None:
             # Only a container that lives, in a daemon that answers, can run out of time.
-            self.broken = self._trouble()
-            self.timed_out = not self.broken
-            with contextlib.suppress(*ERRORS):
-                self.probe.api.kill(self.container.id)
+            self.broken = self._trouble(began)
+            if not self.broken and self._has_ended(exec_id):
+                # In time, as far as anybody knows: it is the news of it that is late.
+                over.wait(SETTLES_SECONDS)
+            else:
+                self.timed_out = not self.broken
+                with contextlib.suppress(*ERRORS):
+                    self.probe.api.kill(self.id)
             with contextlib.suppress(OSError):
                 raw.shutdown(2)
 
         timer = threading.Timer(timeout_seconds, expire)
         timer.daemon = True
         timer.start()
-        written = 0
         try:
-            with path.open("wb") as file:
-                for _, chunk in frames_iter(stream, tty=False):  # type: ignore[no-untyped-call]
-                    room = self.cap_bytes - written
-                    file.write(chunk[: max(room, 0)])
-                    written += len(chunk)
+            return listen(raw, path, nonce=nonce, cap_bytes=self.cap_bytes)
         finally:
+            over.set()
             timer.cancel()
             # Where it has expired already, it says why before we go on.
             timer.join()
             stream.close()
             raw.close()
-        return written > self.cap_bytes
 
-    def _trouble(self) -> str:
+    def _trouble(self, since: float) -> str:
         """What is wrong with the container or its daemon; empty if nothing is."""
+        asked = time.monotonic()
         try:
-            state = self.probe.api.inspect_container(self.container.id)["State"]
+            state = self._state()
         except ERRORS as error:
             return f"time ran out while Docker did not answer: {short(error)}"
+        waited = time.monotonic() - asked
         if state["Paused"] or not state["Running"]:
             return f"time ran out in a container that was {state['Status']}"
+        if self._restarted(state):
+            return "time ran out in a container that was restarted from outside"
+        if waited > SLOW_SECONDS:
+            return f"time ran out while Docker did not answer: not for {waited:.0f} s"
+        paused = self.watch.paused_seconds(since)
+        if paused > SLOW_SECONDS:
+            return f"time ran out in a container that was paused for {paused:.0f} s of it"
         return ""
 
-    def _death(self) -> InfraError:
+    def _has_ended(self, exec_id: str) -> bool:
+        with contextlib.suppress(*ERRORS):
+            return not self.probe.api.exec_inspect(exec_id)["Running"]
+        return False
+
+    def _exit(self, exec_id: str, heard: Heard, path: Path) -> int | None:
+        """How the command ended; None: its time was over.
+
+        Raises:
+            InfraError: it was killed, or part of its output never came.
+        """
+        if self.broken:
+            raise InfraError(Cause.SANDBOX, self.broken)
+        if self.timed_out:
+            return None
+        deadline = time.monotonic() + SETTLES_SECONDS
+        state = self.probe.api.exec_inspect(exec_id)
+        while heard.whole and state["Running"] and time.monotonic() < deadline:
+            time.sleep(0.05)
+            state = self.probe.api.exec_inspect(exec_id)
+        code = state["ExitCode"]
+        if state["Running"] and not heard.whole:
+            # The daemon ends a stream after the command, whatever that does to its output.
+            text = "the connection to Docker was cut while the command ran"
+            raise self._death(InfraError(Cause.SANDBOX, text))
+        if code is None:
+            text = "Docker does not know how the command ended"
+            raise self._death(InfraError(Cause.SANDBOX, text, died=heard.whole))
+        if code == KILLED:
+            text = "the command was killed by signal 9 inside its container"
+            raise self._death(InfraError(Cause.SANDBOX, text, died=True))
+        if not heard.whole and not self._unstarted(code, path):
+            # The connection was cut, or the command killed its shell, or took the end out of
+            # their common pipe: it may have been either side, so gold has to say.
+            text = f"the end of the command's output never came; it exited with {code}"
+            raise self._death(InfraError(Cause.SANDBOX, text, died=True))
+        return int(code)
+
+    @staticmethod
+    def _unstarted(code: int, path: Path) -> bool:
+        """Whether there was no shell to tell an end: the instance's own lack, as gold will show."""
+        if code not in NO_SHELL:
+            return False
+        with path.open("rb") as file:
+            return file.read(len(UNSTARTED)) == UNSTARTED
+
+    def _state(self) -> Any:
+        return self.probe.api.inspect_container(self.id)["State"]
+
+    def _restarted(self, state: Any) -> bool:
+        return bool(self.started_at) and state["StartedAt"] != self.started_at
+
+    def _death(self, otherwise: InfraError) -> InfraError:
         """Whose death it was that ended the command.
 
         Signals from inside do not reach the container's first process, so a container
         that is gone was ended from outside, unless the kernel says that memory ran out.
+
+        Args:
+            otherwise: what it was if the container lives.
         """
         deadline = time.monotonic() + SETTLES_SECONDS
         while True:
             try:
-                state = self.probe.api.inspect_container(self.container.id)["State"]
+                state = self._state()
             except NotFound:
                 return InfraError(Cause.SANDBOX, "the container was removed by somebody else")
             if state["OOMKilled"]:
@@ -152,16 +237,28 @@ class DockerSandbox:
             if state["Paused"]:
                 return InfraError(Cause.SANDBOX, "the container was paused from outside")
             if not state["Running"]:
-                return InfraError(Cause.SANDBOX, "the container was killed from outside")
+                return self._stopped(state)
+            if self._restarted(state):
+                return InfraError(Cause.SANDBOX, "the container was restarted from outside")
             if time.monotonic() > deadline:
-                text = "the command was killed by signal 9 inside its container"
-                return InfraError(Cause.SANDBOX, text, died=True)
+                return otherwise
             time.sleep(0.1)
+
+    def _stopped(self, state: Any) -> InfraError:
+        """Why its first process, which is ours, does not run."""
+        words = str(state.get("Error") or "")
+        with contextlib.suppress(*ERRORS):
+            words += self.probe.api.logs(self.id, tail=5).decode(errors="replace")
+        if FOREIGN not in words.lower():
+            return InfraError(Cause.SANDBOX, "the container was killed from outside")
+        machines = foreign(self.probe, self.digest) or "the image does not run on this machine"
+        return InfraError(Cause.IMAGE, f"{machines}: {FOREIGN}")
 
     def _failure(self, error: Exception) -> InfraError:
         cause = cause_of(error, Cause.SANDBOX)
+        failed = InfraError(cause, f"Docker failed: {short(error)}")
         gone = isinstance(error, APIError) and error.status_code in (404, 409)
-        return self._death() if gone else InfraError(cause, f"Docker failed: {short(error)}")
+        return self._death(failed) if gone else failed
 
     def put(self, content: bytes, target: str) -> None:
         """Write a file into the container.
@@ -176,6 +273,6 @@ class DockerSandbox:
             info.size, info.mode, info.mtime = len(content), 0o644, int(time.time())
             tar.addfile(info, io.BytesIO(content))
         try:
-            self.container.put_archive(str(path.parent), buffer.getvalue())
+            self.client.api.put_archive(self.id, str(path.parent), buffer.getvalue())
         except ERRORS as error:
             raise self._failure(error) from error

@@ -20,6 +20,7 @@ import docker
 import requests
 from docker.errors import DockerException, ImageNotFound
 
+from pipeline.docker.images import cause_of
 from pipeline.domain import Cause, Instance
 from pipeline.outcomes import InfraError, UserError
 
@@ -45,7 +46,8 @@ def run_quietly(argv: Sequence[str], *, cwd: Path | None = None, stdin: Path | N
         )
     if done.returncode:
         words = (done.stderr or done.stdout).decode(errors="replace").strip()[-300:]
-        raise InfraError(Cause.SANDBOX, f"{' '.join(argv[:3])} failed: {words}")
+        cause = cause_of(OSError(words), Cause.SANDBOX)
+        raise InfraError(cause, f"{' '.join(argv[:3])} failed: {words}")
 
 
 def stream_of(instance: Instance) -> Path:
@@ -92,7 +94,8 @@ class EmbeddedImages:
                 digest = self._digest(instance, base)
                 with contextlib.suppress(ImageNotFound):
                     labels = self.client.images.get(instance.image).labels
-                    if labels.get(DIGEST_LABEL) == digest:
+                    ours = any(labels.get(name) for name in self.labels)
+                    if labels.get(DIGEST_LABEL) == digest and not ours:
                         return
                 self._build(instance, base, digest)
             except (DockerException, requests.RequestException) as error:
@@ -109,14 +112,18 @@ class EmbeddedImages:
             buffer = io.BytesIO()
             with tarfile.open(fileobj=buffer, mode="w") as tar:
                 tar.add(Path(scratch) / "testbed", arcname="testbed", filter=_as_root)
-        container = self.client.containers.create(base, ["true"], labels=dict(self.labels))
+        api = self.client.api
+        container = api.create_container(base, ["true"], labels=dict(self.labels))["Id"]
         try:
-            container.put_archive("/", buffer.getvalue())
+            api.put_archive(container, "/", buffer.getvalue())
             name, _, tag = instance.image.partition(":")
             changes = [f"LABEL {DIGEST_LABEL}={digest}", "WORKDIR /testbed"]
-            container.commit(name, tag, changes=changes)
+            # An image keeps its container's labels, and passes them on: whatever anybody
+            # starts from it later would be taken for this run's, and removed.
+            changes += [f'LABEL {label}=""' for label in self.labels]
+            api.commit(container, name, tag, changes=changes)
         finally:
-            container.remove(force=True)
+            api.remove_container(container, force=True)
 
     def ensure_base(self) -> None:
         """Have the base image here: found, from a tarball, pulled, or debootstrapped.

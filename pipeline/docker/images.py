@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event, Lock
@@ -17,11 +18,29 @@ from pipeline.outcomes import InfraError
 PULLS = 4
 BACKOFF_SECONDS = 2.0
 DISK_FULL = "no space left"
+FOREIGN = "exec format error"
+"""Of the kernel: a program for another kind of machine."""
+BUSY = re.compile(
+    r"toomanyrequests|too many requests|unexpected (http )?status.*\b(429|5\d\d)\b", re.IGNORECASE
+)
+"""What the daemon says of a registry that is there and has no answer just now."""
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def cause_of(error: Exception, otherwise: Cause) -> Cause:
     """The daemon's own words; nothing that ran in a container is in them."""
-    return Cause.DISK if DISK_FULL in str(error).lower() else otherwise
+    text = str(error).lower()
+    if isinstance(error, ImageNotFound) or FOREIGN in text:
+        return Cause.IMAGE
+    return Cause.DISK if DISK_FULL in text else otherwise
+
+
+def foreign(client: docker.DockerClient, image: str) -> str:
+    """For which machine an image is, and which this is; empty where they are the same."""
+    host = str(client.info().get("Architecture", ""))
+    own = MACHINES.get(host, host)
+    other = str(client.images.get(image).attrs.get("Architecture") or own)
+    return "" if other == own else f"the image is for {other}, this machine is {own}"
 
 
 def split_tag(reference: str) -> tuple[str, str]:
@@ -30,6 +49,16 @@ def split_tag(reference: str) -> tuple[str, str]:
     if not colon or "/" in tag:
         return reference, "latest"
     return name, tag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What the registries say of an image, before it is pulled."""
+
+    said: str
+    """By whoever does not offer it; empty: somebody does."""
+    busy: bool
+    """One of them could not say, which is no answer."""
 
 
 @dataclass(slots=True)
@@ -108,17 +137,18 @@ class Images:
             image.tag(own_name, own_tag)
         return str(image.id)
 
-    def offered(self, reference: str) -> str:
-        """Empty if a registry offers the image; else what was said there."""
-        said = []
+    def offered(self, reference: str) -> Offer:
+        """Whether a registry offers the image; nothing is pulled."""
+        said, busy = [], False
         for source in self.sources(reference):
             try:
                 self.client.images.get_registry_data(source)
             except (DockerException, requests.RequestException) as error:
                 said.append(f"{source}: {short(error)}")
+                busy = busy or bool(BUSY.search(str(error)))
             else:
-                return ""
-        return "; ".join(said)
+                return Offer(said="", busy=False)
+        return Offer(said="; ".join(said), busy=busy)
 
 
 def short(error: Exception) -> str:

@@ -25,6 +25,8 @@ from pipeline.outcomes import InfraError, UserError
 from pipeline.process import Completed, run
 
 WORKDIR = "/testbed"
+ENOUGH_BYTES = 1 << 30
+"""Free before a command: what then takes it all may be the command."""
 HIDDEN = {"proc", "dev", "tmp", "testbed", "sys", "run"}
 
 
@@ -104,7 +106,14 @@ class LocalSandbox:
     def run(
         self, command: Sequence[str], *, timeout_seconds: float, output: Path | None = None
     ) -> Completed:
-        """Raises InfraError: the shell itself was killed (then `died` is set), or is missing."""
+        """See `pipeline.contracts.Sandbox`.
+
+        Raises:
+            InfraError: the shell was killed, or the disk is full (`died` is set where the
+                command may have done that), or it is missing.
+        """
+        log = output or self.root / "output"
+        free = shutil.disk_usage(self.root).free
         wrapped = wrapper(self.tree, files=self.files)
         if not wrapped:
             command = [
@@ -113,7 +122,7 @@ class LocalSandbox:
         try:
             done = run(
                 [*wrapped, *command],
-                output=output or self.root / "output",
+                output=log,
                 timeout_seconds=timeout_seconds,
                 cwd=self.tree,
                 env=environment(),
@@ -121,10 +130,25 @@ class LocalSandbox:
             )
         except OSError as error:
             raise InfraError(Cause.SANDBOX, f"{command[0]}: {error}") from error
+        self._refuse_full(log, free)
         if done.returncode is not None and done.returncode < 0:
             detail = f"the tests were killed by signal {-done.returncode}"
             raise InfraError(Cause.SANDBOX, detail, died=True)
         return done
+
+    def _refuse_full(self, log: Path, free: int) -> None:
+        """Raises InfraError: where files cannot be written, a test's failure says nothing."""
+        for place in (self.root, log.parent):
+            disk = os.statvfs(place)
+            # Root may use what is kept back for it.
+            if disk.f_blocks and not (disk.f_bavail if os.geteuid() else disk.f_bfree):
+                grown = log.stat().st_size + sum(
+                    path.lstat().st_blocks * 512 for path in self.root.rglob("*")
+                )
+                # It had room, and took most of that itself: then gold has to say.
+                died = free > ENOUGH_BYTES and grown > free // 2
+                text = f"the disk of {place} is full; free some of it and run again"
+                raise InfraError(Cause.DISK, text, died=died)
 
 
 @dataclass(slots=True)
@@ -135,6 +159,8 @@ class LocalSandboxes:
     plant: Callable[[Instance, Path], None]
     cancelled: Event = field(default_factory=Event)
     name: str = "local"
+    left: Sequence[str] = ()
+    """See `pipeline.contracts.Sandboxes`: trees go with their scratch directory."""
 
     def preflight(self, instances: Sequence[Instance]) -> Sequence[str]:
         """Raises UserError: git is missing, or an instance needs a real image."""

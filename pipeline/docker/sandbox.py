@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any
 
 import docker
 import requests
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import DockerException, NotFound
 
 from pipeline.contracts import ContainerSite, Site
-from pipeline.docker.container import DockerSandbox
-from pipeline.docker.images import Images, cause_of, short
+from pipeline.docker.container import ERRORS, DockerSandbox
+from pipeline.docker.images import Images, cause_of, foreign, short
 from pipeline.docker.watch import Watch
 from pipeline.domain import Attempt, Cause, Fault, Instance, SandboxLimits
 from pipeline.outcomes import InfraError, UserError
@@ -25,7 +23,6 @@ API_SECONDS = 120
 PROBE_SECONDS = 20
 RUN_LABEL = "passone.run"
 TRY_LABEL = "passone.try"
-log = logging.getLogger(__name__)
 
 
 def connect(*, timeout_seconds: int = API_SECONDS) -> docker.DockerClient:
@@ -65,6 +62,7 @@ class DockerSandboxes:
     _probe: docker.DockerClient | None = None
     _watches: dict[str, Watch] = field(default_factory=dict)
     _serial: Iterator[int] = field(default_factory=lambda: iter(range(1 << 62)))
+    _left: dict[str, str] = field(default_factory=dict)
 
     def preflight(self, instances: Sequence[Instance]) -> Sequence[str]:
         """Warnings about single images and the architecture.
@@ -74,39 +72,48 @@ class DockerSandboxes:
         """
         warnings, missing = [], {}
         try:
-            host = self.client.info().get("Architecture", "")
             for instance in instances:
                 self.prepare(instance)
                 if self.images.local(instance.image) is None:
                     missing[instance.id] = instance.image
                 else:
-                    warnings += self._foreign(instance.image, host)
+                    warnings += self._foreign(instance.image)
         except InfraError as error:
             raise UserError(f"{error.detail}; start Docker and run again") from None
-        said = ""
-        for reference in list(missing.values())[:3]:
-            said = self.images.offered(reference)
-            if not said:
-                return warnings
-        if missing and len(missing) == len(instances):
+        return [*warnings, *self._unoffered(list(missing.values()), len(instances))]
+
+    def _unoffered(self, missing: Sequence[str], count: int) -> list[str]:
+        """A warning about images that are not here, unless a registry offers one of them.
+
+        Raises:
+            UserError: all are missing, and every registry refuses them or is out of reach.
+        """
+        offers = []
+        for reference in missing[:3]:
+            offers.append(self.images.offered(reference))
+            if not offers[-1].said:
+                return []
+        if not offers:
+            return []
+        said = offers[-1].said
+        some = f"{len(missing)} of {count} images are not here"
+        # Busy now is no reason to refuse a run that takes hours, and asks again.
+        busy = next((offer.said for offer in offers if offer.busy), "")
+        if busy:
+            return [f"{some}, and a registry was too busy to say whether it has them ({busy})"]
+        if len(missing) == count:
             raise UserError(
-                f"no image of the {len(instances)} instances is here, and none can be pulled "
+                f"no image of the {count} instances is here, and none can be pulled "
                 f"({said}); load them with `docker load`, or name a mirror in sandbox.mirrors"
             )
-        if missing:
-            warnings.append(
-                f"{len(missing)} of {len(instances)} images are not here and may not be pullable "
-                f"({said}); their instances will end as infra, cause image"
-            )
-        return warnings
+        return [
+            f"{some} and may not be pullable "
+            f"({said}); their instances will end as infra, cause image"
+        ]
 
-    def _foreign(self, reference: str, host: str) -> list[str]:
-        names = {"x86_64": "amd64", "aarch64": "arm64"}
-        own = names.get(host, host)
-        image = self.client.images.get(reference).attrs.get("Architecture", own)
-        if image == own:
-            return []
-        return [f"image {reference} is for {image}, this machine is {own}: slow, if it runs at all"]
+    def _foreign(self, reference: str) -> list[str]:
+        machines = foreign(self.client, reference)
+        return [f"image {reference}: {machines}: slow, if it runs at all"] if machines else []
 
     def _labels(self, instance_id: str) -> dict[str, str]:
         return {
@@ -130,21 +137,35 @@ class DockerSandboxes:
             InfraError: no image, no daemon, no room.
         """
         digest = self.digest(instance)
-        container = None
-        try:
-            container = self._create(digest, instance.id)
-            # Whoever stopped the run meanwhile has looked for containers already.
-            if self.cancelled.is_set():
-                raise InfraError(Cause.SANDBOX, "stopped before it began")
-            container.start()
-            yield DockerSandbox(container, digest, self.probe, self.cancelled)
-        except (DockerException, requests.RequestException) as error:
-            cause = cause_of(error, Cause.SANDBOX)
-            raise InfraError(cause, f"Docker failed: {short(error)}") from error
-        finally:
-            if container is not None:
-                with contextlib.suppress(DockerException, requests.RequestException):
-                    container.remove(force=True, v=True)
+        labels = self._labels(instance.id)
+        label = f"{TRY_LABEL}={labels[TRY_LABEL]}"
+        identifier = ""
+        with Watch(self.client, label) as watch:
+            try:
+                identifier = self._create(digest, labels)
+                # Whoever stopped the run meanwhile has looked for containers already.
+                if self.cancelled.is_set():
+                    raise InfraError(Cause.SANDBOX, "stopped before it began")
+                sandbox = DockerSandbox(
+                    self.client, identifier, digest, self.probe, watch, self.cancelled
+                )
+                sandbox.begin()
+                yield sandbox
+            except (DockerException, requests.RequestException) as error:
+                cause = cause_of(error, Cause.SANDBOX)
+                machines = self._machines(digest) if cause is Cause.IMAGE else ""
+                raise InfraError(cause, f"Docker failed: {machines}{short(error)}") from error
+            finally:
+                # Made, and the answer was lost: then it has its label all the same.
+                if not (identifier and self._drop(identifier)):
+                    self._remove(label)
+
+    def _machines(self, digest: str) -> str:
+        """In front of what was said, where an image is for another machine."""
+        with contextlib.suppress(*ERRORS):
+            machines = foreign(self.probe, digest)
+            return f"{machines}: " if machines else ""
+        return ""
 
     @property
     def probe(self) -> docker.DockerClient:
@@ -152,18 +173,23 @@ class DockerSandboxes:
             self._probe = connect(timeout_seconds=PROBE_SECONDS)
         return self._probe
 
-    def _create(self, digest: str, instance_id: str) -> Any:
-        limits = self.limits
-        return self.client.containers.create(
+    def _create(self, digest: str, labels: dict[str, str]) -> str:
+        """The id of a new container. The SDK's own way looks at it too, and may fail at that."""
+        api, limits = self.client.api, self.limits
+        host = api.create_host_config(
+            mem_limit=f"{round(limits.memory_gb * 1024)}m" if limits.memory_gb else None,
+            pids_limit=limits.pids or None,
+        )
+        made = api.create_container(
             digest,
             # An entrypoint of the image's own would stand in the way.
             entrypoint=["tail", "-f", "/dev/null"],
             user="root",
-            labels=self._labels(instance_id),
-            mem_limit=f"{round(limits.memory_gb * 1024)}m" if limits.memory_gb else None,
-            pids_limit=limits.pids or None,
+            labels=labels,
+            host_config=host,
             network_disabled=limits.network == "off",
         )
+        return str(made["Id"])
 
     @contextlib.contextmanager
     def site(self, instance: Instance, attempt: Attempt) -> Iterator[Site]:
@@ -191,19 +217,47 @@ class DockerSandboxes:
             return None
         return self._watches[f"{TRY_LABEL}={site.labels[TRY_LABEL]}"].casualty(until)
 
+    @property
+    def left(self) -> Sequence[str]:
+        """Containers that could not be removed so far, and why."""
+        return tuple(self._left.values())
+
     def _remove(self, label: str) -> int:
+        """Everything with a label: one that resists does not save the others."""
         removed = 0
         try:
-            for container in self.client.containers.list(
-                all=True, filters={"label": label}, ignore_removed=True
-            ):
-                with contextlib.suppress(NotFound, APIError):
-                    container.remove(force=True, v=True)
-                    removed += 1
-        except (DockerException, requests.RequestException) as error:
-            log.warning("containers labelled %s could not be removed: %s", label, short(error))
+            # A list asks for none of them in particular, so that no one can spoil it.
+            found = self.client.api.containers(all=True, filters={"label": label})
+        except ERRORS as error:
+            self._left[label] = f"all with the label {label}: {short(error)}"
+            return 0
+        if label == self._label:
+            # All of ours that there is; what is not among them is gone.
+            self._left.clear()
+        self._left.pop(label, None)
+        for container in found:
+            removed += self._drop(str(container["Id"]))
         return removed
+
+    def _drop(self, identifier: str) -> bool:
+        """Remove one container; whether it is gone by this."""
+        try:
+            self.client.api.remove_container(identifier, force=True, v=True)
+        except NotFound:
+            self._left.pop(identifier, None)
+            return False
+        except ERRORS as error:
+            # Somebody else removes it at the same time.
+            if "already in progress" not in str(error):
+                self._left[identifier] = f"{identifier[:12]}: {short(error)}"
+            return False
+        self._left.pop(identifier, None)
+        return True
 
     def reap(self) -> int:
         """Remove every container of this run: whoever made them is gone."""
-        return self._remove(f"{RUN_LABEL}={self.run_key}")
+        return self._remove(self._label)
+
+    @property
+    def _label(self) -> str:
+        return f"{RUN_LABEL}={self.run_key}"

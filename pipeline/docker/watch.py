@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from threading import Event
+from typing import Any
 
 import docker
 import requests
@@ -16,6 +19,11 @@ from pipeline.domain import Cause, Fault
 from pipeline.outcomes import InfraError
 
 JOIN_SECONDS = 5.0
+EVENTS = ["die", "oom", "pause", "unpause"]
+HOLDS_SECONDS = 1.0
+"""A stream that ends sooner is not asked for again: nobody could watch by it."""
+BREAKS = (DockerException, requests.RequestException, OSError, ValueError, AttributeError)
+"""What reading from a stream raises that was closed under us, or whose daemon went away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +44,16 @@ class Watch:
 
     def __init__(self, client: docker.DockerClient, label: str) -> None:
         self.deaths: list[Death] = []
+        self.lost_at: float | None = None
+        """When the daemon went away, with whatever happened after that."""
+        self._client, self._label = client, label
         self._oom: set[str] = set()
+        self._paused: dict[str, float] = {}
+        self._pauses: list[tuple[float, float]] = []
+        self._leaving = Event()
         try:
             # Subscribed before anything is started, so nothing is missed.
-            self._events = client.api.events(
-                filters={"label": label, "event": ["die", "oom", "pause"]}, decode=True
-            )
+            self._events = self._subscribe()
         except (DockerException, requests.RequestException) as error:
             raise InfraError(Cause.SANDBOX, f"Docker failed: {short(error)}") from error
         self._thread = threading.Thread(target=self._listen, name="watch", daemon=True)
@@ -51,32 +63,70 @@ class Watch:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        with contextlib.suppress(DockerException, OSError, AttributeError):
-            self._events.close()
+        self._leaving.set()
+        self._close()
         self._thread.join(JOIN_SECONDS)
 
+    def _subscribe(self) -> Any:
+        filters = {"label": self._label, "event": EVENTS}
+        return self._client.api.events(filters=filters, decode=True)
+
+    def _close(self) -> None:
+        with contextlib.suppress(DockerException, OSError, AttributeError):
+            self._events.close()
+
     def _listen(self) -> None:
-        # Closed under us, or a daemon that went away: then its death is told elsewhere.
-        with contextlib.suppress(
-            DockerException, requests.RequestException, OSError, ValueError, AttributeError
-        ):
-            for event in self._events:
-                actor = event["Actor"]
-                if event["Action"] == "oom":
-                    self._oom.add(actor["ID"])
-                else:
-                    code = actor["Attributes"].get("exitCode", "")
-                    code = "was paused" if event["Action"] == "pause" else f"died ({code})"
-                    self.deaths.append(Death(time.time(), code, actor["ID"] in self._oom))
+        while True:
+            began = time.monotonic()
+            with contextlib.suppress(*BREAKS):
+                for event in self._events:
+                    self._note(event)
+            ended = time.time()
+            if self._leaving.is_set():
+                return
+            # A relay ends a stream that is silent for long; a daemon that dies answers nothing.
+            try:
+                if time.monotonic() - began < HOLDS_SECONDS:
+                    raise DockerException("it did not hold")
+                self._events = self._subscribe()
+            except BREAKS:
+                self.lost_at = ended
+                return
+            if self._leaving.is_set():
+                self._close()
+
+    def _note(self, event: Mapping[str, Any]) -> None:
+        actor, action, now = event["Actor"], event["Action"], time.time()
+        match action:
+            case "oom":
+                self._oom.add(actor["ID"])
+            case "unpause":
+                self._pauses.append((self._paused.pop(actor["ID"], now), now))
+            case "pause":
+                self._paused[actor["ID"]] = now
+                self._mourn(actor["ID"], "was paused", now)
+            case _:
+                code = actor["Attributes"].get("exitCode", "")
+                self._mourn(actor["ID"], f"died ({code})", now)
+
+    def _mourn(self, container: str, how: str, now: float) -> None:
+        self.deaths.append(Death(now, how, container in self._oom))
+
+    def paused_seconds(self, since: float) -> float:
+        """For how long containers were paused after a moment, and went on."""
+        return sum(max(end - max(begin, since), 0.0) for begin, end in list(self._pauses))
 
     def casualty(self, until: float) -> Fault | None:
         """The first death before a moment, as a fault; `died` where memory ran out."""
         early = [death for death in self.deaths if death.at < until]
-        if not early:
-            return None
-        how = "ran out of memory" if early[0].out_of_memory else early[0].how
-        return Fault(
-            cause=Cause.SANDBOX,
-            detail=f"the agent's container {how} while it worked",
-            died=early[0].out_of_memory,
-        )
+        if early:
+            how = "ran out of memory" if early[0].out_of_memory else early[0].how
+            return Fault(
+                cause=Cause.SANDBOX,
+                detail=f"the agent's container {how} while it worked",
+                died=early[0].out_of_memory,
+            )
+        if self.lost_at is not None and self.lost_at < until:
+            text = "the Docker daemon went away while the agent worked"
+            return Fault(cause=Cause.SANDBOX, detail=text)
+        return None
