@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from pipeline.cli.demo import demo_recipe
-from pipeline.domain import Fault, Rollout
+from pipeline.domain import Controls, Fault, Rollout
 from pipeline.gateway.tapes import lines_of
 from pipeline.ledger import Kind, Ledger
 from tests import test_cli
@@ -174,7 +174,7 @@ def started(*argv: str | Path, **environment: str) -> subprocess.Popen[str]:
     """`passone run c.yaml …` in a process of its own."""
     program = Path(sys.executable).with_name("passone")
     return subprocess.Popen(
-        [program, "run", "c.yaml", "--no-doctor", *argv],
+        [program, "run", "c.yaml", "--no-doctor", *SHORT_OF_WORDS, *argv],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -228,6 +228,8 @@ def rows_of(run: str | Path) -> dict[tuple[str, str, int, int], str]:
 def name_of(value: object) -> str:
     if isinstance(value, Fault):
         return f"fault {value.cause}"
+    if isinstance(value, Controls):
+        return ", ".join(dict.fromkeys(verdict.finding for verdict in value.gold))
     return str(value.stop if isinstance(value, Rollout) else getattr(value, "finding", value))
 
 

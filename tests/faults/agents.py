@@ -32,8 +32,8 @@ from tests.faults.crashes import (
     in_python,
     options,
 )
-from tests.faults.driving import asking, solve, told
-from tests.faults.material import gold, row, variant
+from tests.faults.driving import solve, told
+from tests.faults.material import row, variant
 from tests.faults.talking import (
     EDIT,
     FIX,
@@ -91,11 +91,6 @@ CONTAINERS = (
         peers=("miniswe",),
         agent=options(timeout=3),
     ),
-    a_case(
-        "the agent's container is killed once, then fine",
-        RESOLVED,
-        lambda p: solve(p, struck(killed, times=1), "execution.tries=2"),
-    ),
     met("the model's command runs out of memory", lambda: lines(FIX, runs(EAT), SUBMIT), RESOLVED),
     met(
         "the model has its own container run out of memory",
@@ -106,17 +101,6 @@ CONTAINERS = (
         "the model kills every process in its container",
         lambda: lines(EDIT, runs("kill -9 -1"), LOOK),
         NOTHING,
-    ),
-    met(
-        "the model removes the repository",
-        lambda: lines(EDIT, runs("rm -rf /testbed"), LOOK),
-        NOTHING,
-    ),
-    met(
-        "the model removes its shell",
-        lambda: lines(EDIT, runs("rm -f /bin/bash /usr/bin/bash"), LOOK),
-        NOTHING,
-        peers=("miniswe",),
     ),
     met(
         "the model forks until no process is left",
@@ -133,16 +117,6 @@ CONTAINERS = (
         peers=("miniswe",),
         image=lambda: variant("agents.no-shell", "rm -f /bin/bash /usr/bin/bash"),
     ),
-    a_case(
-        "the agent's container cannot start",
-        SANDBOX,
-        lambda p: solve(p, agent=options(run_args=["--network", "no-such-network"])),
-    ),
-    a_case(
-        "no docker program for the agent",
-        SANDBOX,
-        lambda p: solve(p, env={"MSWEA_DOCKER_EXECUTABLE": "no-such-docker"}),
-    ),
 )
 
 # Its limits, and the time that it takes.
@@ -156,11 +130,6 @@ LIMITS = (
         lambda p: solve(p, lines(dear("cat README.md", 0.6)), "limits.cost_usd=1"),
     ),
     a_case(
-        "out of tokens with a patch",
-        RESOLVED,
-        lambda p: solve(p, lines(GOES_ON), "limits.tokens=20", agent=asking(instead=gold())),
-    ),
-    a_case(
         "out of time",
         NOTHING,
         lambda p: solve(p, lines(EDIT, runs("sleep 2")), "limits.seconds=4", "limits.steps=0"),
@@ -170,7 +139,6 @@ LIMITS = (
         RESOLVED,
         lambda p: in_python(p, f"{WHOLE}; {HANGS}", "limits.seconds=1"),
     ),
-    a_case("it hangs without a patch", NOTHING, lambda p: in_python(p, HANGS, "limits.seconds=1")),
     a_case(
         "it hangs before it has asked",
         CRASH,

@@ -19,11 +19,8 @@ from tests.faults.proxy import (
     EXEC_CREATE,
     EXEC_INSPECT,
     EXEC_START,
-    IMAGE,
     INSPECT,
-    PUT,
     REMOVE,
-    START,
     Act,
     Rule,
     before,
@@ -168,34 +165,16 @@ def theirs_without_image(place: Path, reference: str, spec: Spec) -> Peer:
 SANDBOX = infra("sandbox")
 CASES: tuple[Case, ...] = (
     case("409 once at creating the container", RESOLVED, once(409, CREATE)),
-    case("500 once at creating the container", RESOLVED, once(500, CREATE)),
-    case("500 once at starting the container", RESOLVED, once(500, START)),
     case("500 once at creating a command", RESOLVED, once(500, EXEC_CREATE)),
     case("409 once at starting a command", RESOLVED, once(409, EXEC_START)),
     case("500 once at asking for a command's exit", RESOLVED, once(500, EXEC_INSPECT)),
-    case("500 once at putting the patch in", RESOLVED, once(500, PUT)),
-    case("500 once at looking at the container", RESOLVED, once(500, INSPECT)),
     case("500 once at removing the container", RESOLVED, once(500, REMOVE)),
-    case(
-        "500 once at looking for the image", RESOLVED, once(500, IMAGE, 2), peer=[once(500, IMAGE)]
-    ),
     case("500 for ever at creating the container", SANDBOX, always(500, CREATE)),
-    case("409 for ever at starting a command", SANDBOX, always(409, EXEC_START)),
     case("500 for ever at looking at containers", SANDBOX, always(500, INSPECT)),
-    case(
-        "409 for ever at asking for a command's exit",
-        SANDBOX,
-        always(409, EXEC_INSPECT),
-    ),
     case(
         "409 at starting a command on every try, then fine for gold",
         SANDBOX,
         at_every_try(refuse(409), EXEC_START),
-    ),
-    case(
-        "409 at putting the patch in on every try, then fine for gold",
-        SANDBOX,
-        at_every_try(refuse(409), PUT),
     ),
     case("the answer to creating the container is lost", RESOLVED, (CREATE, lose, 1, 0)),
     case(
@@ -216,12 +195,6 @@ CASES: tuple[Case, ...] = (
         RESOLVED,
         (EXEC_START, swallow(LAST), 1, 1),
         peer=[(EXEC_START, swallow(LAST), ALWAYS, 0)],
-    ),
-    case(
-        "the tests' output is lost from its start, once",
-        RESOLVED,
-        (EXEC_START, swallow(TEST), 1, 1),
-        peer=[(EXEC_START, swallow(TEST), ALWAYS, 0)],
     ),
     Case(
         # Not measured on the official harness: it waits for minutes.

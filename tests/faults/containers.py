@@ -78,13 +78,6 @@ STRUCK = (
         broken=True,
     ),
     S.case(
-        "stopped, as by `docker stop`",
-        RESOLVED,
-        of=slow,
-        strike=strike(lambda c: c.stop(timeout=1)),
-        broken=True,
-    ),
-    S.case(
         "sent TERM, which its first process ignores",
         RESOLVED,
         of=slow,
@@ -97,14 +90,6 @@ STRUCK = (
         of=slow,
         strike=strike(lambda c: c.restart(timeout=0)),
         broken=True,
-    ),
-    S.case(
-        "restarted on both tries, and not under gold",
-        infra("sandbox"),
-        FEW_TRIES,
-        of=slow,
-        strike=strike(lambda c: c.restart(timeout=0), times=2),
-        peer=False,
     ),
     S.case(
         "paused for two seconds",
@@ -196,13 +181,6 @@ MODELS_OWN = (
         timeout=4,
     ),
     S.case(
-        "patch makes the tests hang, deaf to TERM",
-        TIMED_OUT,
-        "sandbox.scoring_seconds=4",
-        patch=gold() + at_import(DEAF),
-        timeout=4,
-    ),
-    S.case(
         "a process of the patch outlives the tests and keeps their output open",
         RESOLVED,
         "sandbox.scoring_seconds=8",
@@ -214,23 +192,12 @@ MODELS_OWN = (
         DID_NOT_RUN,
         patch=gold() + at_import("open('/dev/shm/hog', 'wb').write(bytes(100 << 20))"),
     ),
-    S.case(
-        "patch tries to kill the container's first process",
-        RESOLVED,
-        patch=gold() + at_import("import os; os.kill(1, 9)"),
-    ),
 )
 
 NEEDS_SHM = "head -c 100M /dev/zero > /dev/shm/x || exit 1"
 
 PLACES_OWN = (
     S.case("too little memory for gold", infra("instance"), "sandbox.memory_gb=0.007", peer=False),
-    S.case(
-        "tests need more memory than the place has",
-        infra("instance"),
-        of=lambda: before_tests(row(), "python3 -c 'b = bytearray(2 << 30)' || exit 1"),
-        peer=False,
-    ),
     S.case(
         "too few processes for gold",
         infra("instance"),
@@ -248,13 +215,6 @@ PLACES_OWN = (
         infra("instance"),
         FEW_TRIES,
         of=lambda: before_tests(row(), "kill -9 $$"),
-    ),
-    S.case(
-        "tests hang in this place, whatever the patch",
-        infra("instance"),
-        "sandbox.scoring_seconds=3",
-        of=lambda: before_tests(row(), "sleep 600"),
-        timeout=3,
     ),
 )
 

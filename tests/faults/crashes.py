@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.blows import WORKS, agent_gets, wrapped
-from tests.faults.case import NOTHING, REFUSED, RESOLVED, Case, Right, Seen, infra
+from tests.faults.case import REFUSED, RESOLVED, Case, Right, Seen, infra
 from tests.faults.driving import APART, asking, commanded, drive, solve, swept, told
 from tests.faults.material import OTHER, gold
 from tests.faults.talking import EDIT, ENDS, FIX, Asked, lines
@@ -59,18 +59,13 @@ WHOLE = f"open(patch_file, 'w').write({gold()!r})"
 CRASHES = (
     a_case("its config cannot be read", CRASH, broken_config),
     a_case("the program is not on PATH", REFUSED, lambda p: solve(p, agent=commanded("no-such"))),
-    a_case("the agent is not installed", REFUSED, not_installed),
     a_case("it crashes at its start", CRASH, lambda p: solve(p, agent=told("raise SystemExit(7)"))),
     a_case(
         "it crashes mid-way over half a patch",
         CRASH,
         lambda p: in_python(p, f"{HALF}; os.kill(os.getpid(), 11)"),
     ),
-    a_case(
-        "it fails after it wrote its patch", CRASH, lambda p: in_python(p, f"{WHOLE}; sys.exit(1)")
-    ),
     a_case("it is killed mid-way", CRASH, lambda p: gets(p, signal.SIGKILL)),
-    a_case("it is terminated mid-way", CRASH, lambda p: gets(p, signal.SIGTERM)),
     a_case(
         "it is killed after it submitted", RESOLVED, lambda p: damaged(p, "os.kill(os.getpid(), 9)")
     ),
@@ -93,12 +88,6 @@ CRASHES = (
             f"tree = json.loads(trajectory.read_text()); tree['instance_id'] = {OTHER!r}\n"
             "trajectory.write_text(json.dumps(tree))",
         ),
-    ),
-    a_case("it ends with 0 and no patch file", CRASH, lambda p: solve(p, agent=commanded("true"))),
-    a_case(
-        "an empty patch from who never asked",
-        CRASH,
-        lambda p: solve(p, agent=commanded("touch", "{patch_file}")),
     ),
     a_case(
         "an exit status that nobody knows",
@@ -148,19 +137,9 @@ def mark_of(attempt: Path) -> str:
 BESIDE = (
     a_case("two attempts of one instance at once", RESOLVED, side_by_side),
     a_case(
-        "it leaves a process behind",
-        RESOLVED,
-        lambda p: in_python(p, f"{SPAWNS}; {WHOLE}; sys.exit()"),
-    ),
-    a_case(
         "it leaves a process behind in another session",
         RESOLVED,
         lambda p: in_python(p, f"{ESCAPES}; {WHOLE}; sys.exit()"),
-    ),
-    a_case(
-        "it hangs over a process that ignores TERM",
-        NOTHING,
-        lambda p: in_python(p, f"{SPAWNS}; {HANGS}", "limits.seconds=1"),
     ),
     a_case("it prints every environment that it sees", RESOLVED, lambda p: damaged(p, TELLS)),
 )

@@ -259,15 +259,7 @@ def die_and_return(own: PrivateDaemon) -> None:
 CASES: tuple[Case, ...] = (
     absent("no socket where the daemon should be", no_socket),
     absent("a socket on which nobody listens", deaf_socket),
-    Case(
-        name="a socket that is somebody else's",
-        group=GROUP,
-        right=REFUSED,
-        ours=forbidden,
-        needs="root",
-    ),
     while_tests_run("killed while tests run, stays down", SANDBOX, die, comes_back=False),
-    while_tests_run("stopped while tests run, stays down", SANDBOX, stop, comes_back=False),
     while_tests_run(
         "killed while tests run, comes back", RESOLVED, die_and_return, comes_back=True
     ),
@@ -282,16 +274,7 @@ CASES: tuple[Case, ...] = (
     before_scoring(
         "restarted between rollout and scoring", RESOLVED, PrivateDaemon.restart, comes_back=True
     ),
-    before_scoring("killed between rollout and scoring", SANDBOX, die, comes_back=False),
-    under_an_agent("restarted under an agent", RESOLVED, PrivateDaemon.restart, comes_back=True),
     under_an_agent("killed under an agent, comes back", RESOLVED, die_and_return, comes_back=True),
     under_an_agent("killed under an agent, stays down", SANDBOX, die, comes_back=False),
-    Case(
-        name="an embedded image vanishes between looking and starting",
-        group=GROUP,
-        right=RESOLVED,
-        ours=made_again,
-        needs="root",
-    ),
     *api.CASES,
 )

@@ -186,7 +186,6 @@ def key_in_a_reply(place: Path) -> Seen:
 WITH_A_LINE = {"OPENAI_API_KEY": f"{KEY}\n"}
 OURS = (
     only_ours("a dead key at the start", REFUSED, lambda p: refused(p, ROWS["401"].answer)),
-    only_ours("an unknown model at the start", REFUSED, lambda p: refused(p, ROWS["404"].answer)),
     only_ours(
         "nobody listens at the start",
         REFUSED,
@@ -199,16 +198,8 @@ OURS = (
     ),
     only_ours("the key is revoked mid-run", STOPPED, revoked),
     only_ours("503 for good mid-run", STOPPED, down_for_good),
-    only_ours("503 for five requests in a row, then fine", RESOLVED, down_for_a_while),
     only_ours("the run's budget is spent", STOPPED, spends_the_budget),
     only_ours("its time went by waiting for a 429", ENDPOINT, waits_for_long),
-    only_ours(
-        "429 that asks to wait for a day",
-        ENDPOINT,
-        lambda p: solve(
-            p, falters(refuses(429, "tomorrow", Retry_After="86400"), at=1, then=EDITS)
-        ),
-    ),
     only_ours(
         "an agent that hands in half a patch after a 503",
         ENDPOINT,
@@ -225,7 +216,6 @@ OURS = (
         ),
     ),
     only_ours("the key comes back in a reply", RESOLVED, key_in_a_reply),
-    only_ours("the key ends with a line end", RESOLVED, lambda p: solve(p, env=WITH_A_LINE)),
 )
 
 CASES: tuple[Case, ...] = (

@@ -166,13 +166,6 @@ CASES: tuple[Case, ...] = (
         words="free some space",
     ),
     case(
-        "disk full at the report, then freed",
-        RESOLVED,
-        (r"write .*/report/", fill),
-        status=2,
-        words="No space left",
-    ),
-    case(
         "disk full at plan.json, then freed",
         RESOLVED,
         (r"write .*/\.plan\.json", fill),

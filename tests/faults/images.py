@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.faults import harness
-from tests.faults.case import REFUSED, RESOLVED, UNRESOLVED, Case, Peer, Right, Seen, infra
+from tests.faults.case import RESOLVED, UNRESOLVED, Case, Peer, Right, Seen, infra
 from tests.faults.material import (
     OTHER,
     WRONG_FIX,
@@ -90,17 +90,10 @@ UNKNOWN = Manner(status=404)
 
 PULLED = (
     pulled("image missing: no registry has it", infra("image"), UNKNOWN, beside=True),
-    pulled("not one image of the run can be had", REFUSED, UNKNOWN),
     pulled("registry answers 404, the second mirror has it", RESOLVED, UNKNOWN, WELL),
     pulled("registry answers 429, the second mirror is fine", RESOLVED, REFUSES_429, WELL),
     pulled("registry answers 503, the second mirror is fine", RESOLVED, REFUSES_503, WELL),
     pulled("registry unreachable, the second mirror is fine", RESOLVED, None, WELL),
-    pulled(
-        "registry answers 429 at first",
-        RESOLVED,
-        Manner(status=429, refusals=3),
-        beside=True,
-    ),
     pulled(
         "registry answers 429 at first, to a run of one instance",
         RESOLVED,
@@ -108,7 +101,6 @@ PULLED = (
     ),
     pulled("registry answers 429 for ever", infra("image"), REFUSES_429, beside=True),
     pulled("registry is slow", RESOLVED, Manner(seconds=1.5)),
-    pulled("a layer breaks off half-way, once", RESOLVED, Manner(cut=1)),
     pulled(
         "corrupt layer, the second mirror is fine",
         RESOLVED,
@@ -144,28 +136,15 @@ DAMAGED = (
     ),
     S.case("no bash", INSTANCE, of=damaged("bash", "rm -f /bin/bash")),
     S.case("no test runner: exit 127", INSTANCE, of=damaged("python", "rm -f /usr/bin/python3*")),
-    S.case("no git", INSTANCE, of=damaged("git", "rm -f /usr/bin/git")),
     S.case(
         "a dependency of the tests is missing",
         INSTANCE,
         of=damaged("module", "rm -f $(python3 -c 'import calendar; print(calendar.__file__)')"),
     ),
     S.case(
-        "an entrypoint that ends at once",
-        RESOLVED,
-        of=damaged("entrypoint", "true", changes=('ENTRYPOINT ["false"]',)),
-        broken=True,
-    ),
-    S.case(
         "empty working tree",
         INSTANCE,
         of=damaged("empty", f"{EMPTY_TREE}; rm -rf /testbed/.git"),
-    ),
-    S.case(
-        "working tree emptied, its repository kept",
-        RESOLVED,
-        of=damaged("emptied", EMPTY_TREE),
-        broken=True,
     ),
     S.case(
         "dirty working tree: an edit where the patch applies",

@@ -32,7 +32,6 @@ LOCAL = (
 )
 TIMES = ("seconds",)
 """Columns that no two runs have alike."""
-SPREAD = 6
 
 
 def score_command(place: Path) -> list[str]:
@@ -146,19 +145,6 @@ def killed(place: Path, rules: Sequence[tuple[str, int]], unbroken: Unbroken) ->
     return compared(place, passone(place, arguments), unbroken)
 
 
-def killed_all_over(place: Path) -> Seen:
-    """Killed at writes that lie evenly over a whole run."""
-    arguments = score_command(place)
-    count = len(SCORING.get().writes)
-    kills = 0
-    for part in range(1, SPREAD + 1):
-        # A run that is continued has less to write: then it ends, and the next is a look.
-        kills += struck(place, arguments, Rule(".", count * part // (SPREAD + 1)))
-    if kills < SPREAD // 2:
-        raise SceneError(f"killed {kills} times only")
-    return compared(place, passone(place, arguments), SCORING)
-
-
 def case(name: str, *rules: tuple[str, int], unbroken: Unbroken = SCORING) -> Case:
     return Case(
         name=f"killed with -9 {name}",
@@ -170,7 +156,6 @@ def case(name: str, *rules: tuple[str, int], unbroken: Unbroken = SCORING) -> Ca
 
 
 CASES: tuple[Case, ...] = (
-    case("while the ledger is made", (r"sql CREATE", 2), (r"sql INSERT OR", 1)),
     case("before and after plan.json", (r"rename .*/plan\.json", 1), (r"sql SELECT seq", 1)),
     case("before an artefact is in place", (r"rename .*/attempts/", 1), (r"rename .*/scoring/", 1)),
     case("between an artefact and its row", (r"sql row rollout", 2), (r"sql row verdict", 1)),
@@ -179,19 +164,12 @@ CASES: tuple[Case, ...] = (
     case(
         "between a row and its settlement", (r"sql row settlement", 1), (r"sql row settlement", 1)
     ),
-    case("while gold is kept", (r"rename .*/gold/", 1)),
+    case("while a verdict is kept", (r"rename .*/verdicts/", 1)),
     case(
         "while the report is written",
         (r"rename .*/summary\.json", 1),
         (r"rename .*/attempts\.csv", 1),
         (r"rename .*/preds\.1\.jsonl", 1),
-    ),
-    Case(
-        name=f"killed with -9 at {SPREAD} writes all over a run",
-        group=GROUP,
-        right=RESOLVED,
-        ours=killed_all_over,
-        needs="nothing",
     ),
     case(
         "under an agent, and where its files are put in place",

@@ -209,9 +209,7 @@ def at_once(place: Path) -> Seen:
 
 CASES: tuple[Case, ...] = (
     stopping("^C once while tests run", signal.SIGINT),
-    stopping("^C twice while tests run", signal.SIGINT, signal.SIGINT),
     stopping("SIGTERM while tests run", signal.SIGTERM),
-    stopping("the terminal goes while tests run", signal.SIGHUP),
     Case(
         name="killed with -9 beside its container",
         group=GROUP,
@@ -219,8 +217,5 @@ CASES: tuple[Case, ...] = (
         ours=left_behind,
         peers={"swebench": partial(theirs_told_to_stop, signals=[signal.SIGKILL])},
     ),
-    Case(name="killed with -9, its directory moved", group=GROUP, right=RESOLVED, ours=moved),
-    Case(name="a copy of a run is driven beside it", group=GROUP, right=RESOLVED, ours=copied),
     Case(name="a second process on a run", group=GROUP, right=REFUSED, ours=second),
-    Case(name="two runs of one name at once", group=GROUP, right=RESOLVED, ours=at_once),
 )

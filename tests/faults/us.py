@@ -217,20 +217,11 @@ OWN: Sequence[Case] = (
     case("a ledger cut in half", REFUSED, partial(spoilt, name="ledger.sqlite")),
     case("a plan.json cut in half", REFUSED, partial(spoilt, name="plan.json")),
     case("what is kept, cut in half", RESOLVED, partial(cache_spoilt, spoil=halve_golds)),
-    case("a cache that is no directory", RESOLVED, partial(cache_spoilt, spoil=file_instead)),
     case(
         "an agent's helper that outlived its killed process",
         Right("infra", "agent_crash"),
         outlived,
         "docker",
-    ),
-    case("a model's name with a slash", RESOLVED, odd_model, "docker"),
-    Case(
-        name="three predictions for one instance",
-        group=GROUP,
-        right=RESOLVED,
-        ours=several_files,
-        peers={"swebench": several_files_theirs},
     ),
     Case(
         name="a new patch under an old run's name",
