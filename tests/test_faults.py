@@ -13,6 +13,7 @@ from pipeline.outcomes import Outcome
 from tests.faults.__main__ import GROUPS, collect, measure
 from tests.faults.case import Case, Peer, Right, Seen
 from tests.faults.matrix import Matrix, Result, marked
+from tests.faults.page import updated
 
 PAGE = Path(__file__).parent.parent / "docs" / "faults.md"
 CASES: Mapping[str, Case] = {case.name: case for case in collect(())}
@@ -51,7 +52,7 @@ def test_the_page_has_every_fault_with_its_right_outcome_and_ours_is_right() -> 
         "no test runner: exit 127",
         "killed once",
         "it raises on what the patch prints",
-        "patch against another tree",
+        "prose instead of a patch",
     ],
 )
 def test_a_fault_of_each_kind_comes_out_right(name: str, tmp_path: Path) -> None:
@@ -82,6 +83,36 @@ def test_a_wrong_answer_a_wrong_trace_and_a_case_that_raises_are_not_right(tmp_p
     assert measure(a_case("fine", right), (), tmp_path).right
 
 
+def a_matrix(*results: Result) -> Matrix:
+    return Matrix(
+        results=results,
+        absent={"sweagent": "not installed"},
+        versions={"passone": "1"},
+        date="2026-01-01",
+        seconds=60,
+    )
+
+
+def test_what_is_measured_again_takes_its_row_and_all_is_counted_anew() -> None:
+    wrong = Peer(words="unresolved | or so", right=False)
+    first = Result(
+        case=a_case("a", Right("resolved")), problem="KeyError", peers={"swebench": wrong}
+    )
+    other = Result(case=a_case("b", Right("resolved")), seen=Seen(answer=Right("resolved")))
+    page = a_matrix(first, other).markdown()
+    assert "- passone: right on 1 of 2" in page
+    mended = Result(
+        case=first.case,
+        seen=Seen(answer=Right("resolved")),
+        peers={"swebench": Peer(words="resolved", right=True)},
+    )
+    again = updated(page, a_matrix(mended))
+    assert again == a_matrix(mended, other).markdown()
+    stranger = Result(case=a_case("c", Right("resolved")))
+    with pytest.raises(ValueError, match="not on the page"):
+        updated(page, a_matrix(stranger))
+
+
 def test_the_last_line_counts_what_is_right() -> None:
     fine = Result(case=a_case("a", Right("resolved")), seen=Seen(answer=Right("resolved")))
     failed = Result(case=a_case("b", Right("resolved")), problem="not run: no Docker")
@@ -90,13 +121,7 @@ def test_the_last_line_counts_what_is_right() -> None:
         seen=Seen(answer=Right("resolved")),
         peers={"swebench": Peer(words="unresolved", right=False)},
     )
-    matrix = Matrix(
-        results=[fine, failed, peer],
-        absent={"sweagent": "not installed"},
-        versions={"passone": "1"},
-        date="2026-01-01",
-        seconds=60,
-    )
+    matrix = a_matrix(fine, failed, peer)
     assert matrix.verdict == "faults: 2/3 right"
     assert "swebench: right on 0 of 1 (0 half, 1 wrong)" in matrix.text()
     assert "SWE-agent: not installed" in matrix.text()

@@ -21,6 +21,7 @@ from typing import TypeVar
 from tests.faults.case import Case, Peer, Seen
 from tests.faults.machine import absent_peers, docker_daemon, root_problem, versions
 from tests.faults.matrix import MARKS, Matrix, Result
+from tests.faults.page import updated
 
 GROUPS = (
     "images",
@@ -158,7 +159,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", default=[], metavar="SUBSTRING")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--no-peers", action="store_true", help="passone alone")
-    parser.add_argument("--write", type=Path, metavar="PATH", help="the matrix as Markdown")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="PATH",
+        help="the matrix as Markdown; with --only, these rows of it",
+    )
     return parser.parse_args()
 
 
@@ -195,7 +201,9 @@ def main() -> int:
     )
     say(matrix.text())
     if asked.write:
-        asked.write.write_text(matrix.markdown(), encoding="utf-8")
+        whole = not asked.only
+        page = "" if whole else asked.write.read_text(encoding="utf-8")
+        asked.write.write_text(matrix.markdown() if whole else updated(page, matrix), "utf-8")
         say(f"written to {asked.write}")
     say(f"{matrix.seconds:.0f} s")
     say(matrix.verdict)

@@ -179,10 +179,13 @@ CASES: tuple[Case, ...] = (
             (r"write .*/output\.raw", fill),
             (r"sql row verdict", free),
             status=3,
-            words="No space left",
+            words=words,
             command=command,
         )
-        for where, command in (("Docker", in_docker), ("local sandbox", kills.score_command))
+        for where, words, command in (
+            ("Docker", "No space left", in_docker),
+            ("local sandbox", "is full; free some of it and run again", kills.score_command),
+        )
     ),
     case(
         "disk full at a rollout's files, for a moment",
