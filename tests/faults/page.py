@@ -36,6 +36,9 @@ def cells_of(line: str) -> list[str]:
 def counted(line: str, lines: list[str], matrix: Matrix) -> str:
     """A line of the summary, counted anew; any other as it is."""
     columns = [cells for other in lines if (cells := cells_of(other))]
+    if line.startswith("Measured on "):
+        versions = ", ".join(f"{name} {version}" for name, version in matrix.versions.items())
+        return f"{line.partition(' with ')[0]} with {versions}."
     if line.startswith("- passone: right on "):
         right = sum(cells[2] == MARKS[True] for cells in columns)
         return f"- passone: right on {right} of {len(columns)}"
