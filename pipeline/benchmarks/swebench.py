@@ -204,9 +204,7 @@ class SwebenchScorer:
         log = workdir / LOG_TEST_OUTPUT
         decode(workdir / "output.raw", log)
         (workdir / "output.raw").unlink()
-        reasons = (
-            ("output over the size cap: its middle is left out",) if done.truncated else ()
-        )
+        reasons = ("output over the size cap: its middle is left out",) if done.truncated else ()
         evidence = Evidence(exit_code=done.returncode, image_digest=digest, reasons=reasons)
         if done.timed_out:
             with log.open("a", encoding="utf-8") as file:
