@@ -8,7 +8,7 @@ logs/<run>/
 ├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff
 │                                      tape.jsonl.zst
 ├── cut-off/           tapes of what came to no row, and is billed: tries cut off, the doctor's look
-├── scoring/<instance>/<n | gold>/     eval.sh  test_output.txt  report.json  patch.diff
+├── scoring/<instance>/<n | gold-…>/   eval.sh  test_output.txt  report.json  patch.diff
 ├── preds.<n>.jsonl    export in the official format, one file an attempt number
 └── report/            summary.json, attempts.csv, instances.csv, table.md, table.tex
 """

@@ -94,7 +94,7 @@ def test_every_artefact_is_where_its_place_is_drawn(finished: Path) -> None:
     assert names >= {"agent.log", "trajectory.traj.json", "steps.jsonl", "patch.diff"}
     assert "tape.jsonl.zst" in names
     scoring = finished / "scoring" / "passone__ballast-42"
-    assert {path.name for path in scoring.iterdir()} == {"1", "gold"}
+    assert {path.name for path in scoring.iterdir()} == {"1", "gold-1"}
     assert (scoring / "1" / "report.json").stat().st_size > 0
     preds = [json.loads(line) for line in (finished / "preds.1.jsonl").read_text().splitlines()]
     assert [bool(line["model_patch"]) for line in preds] == [True, True, True, False, True]
