@@ -61,7 +61,11 @@ class Scoring:
         with self._alone(key):
             kept = self._kept(key)
             if kept is not None and not self._drawn(attempt):
-                return self._copy(attempt, key, kept)
+                copy = self._copy(attempt, key, kept)
+                if isinstance(copy, Verdict):
+                    return copy
+                # Its logs cannot be read: what is kept may cost time, never a result.
+                kept = None
             value = self._score(attempt, submission, str(attempt.number))
             if isinstance(value, Fault):
                 return value

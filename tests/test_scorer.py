@@ -399,12 +399,16 @@ def test_an_image_that_cannot_be_had_is_asked_for_once(stage: Make) -> None:
     assert asked(scoring) == []
 
 
-def test_logs_that_went_missing_are_a_fault_and_no_verdict(stage: Make, tmp_path: Path) -> None:
+def test_kept_logs_that_cannot_be_read_cost_a_scoring_and_no_result(
+    stage: Make, tmp_path: Path
+) -> None:
     settle(stage(RESOLVED), A1, OTHER)
     (packed,) = (tmp_path / "cache").rglob("*.tar.zst")
     packed.write_bytes(b"cut")
-    value = stage(RESOLVED, run="later").score(A1, OTHER)
-    assert isinstance(value, Fault)
+    later = stage(UNRESOLVED, run="later")
+    assert later.score(A1, OTHER) == UNRESOLVED
+    assert log(tmp_path, A1, "later") == "ran 1\n"
+    assert len(asked(later)) == 1
 
 
 def test_nothing_is_kept_of_a_fault(stage: Make, tmp_path: Path) -> None:
