@@ -228,6 +228,7 @@ def test_controls_of_a_run_settle_it_anew(passone: Passone) -> None:
         (("controls", "logs/imported"), "its verdicts were imported"),
         (("regrade", "logs/imported"), "its verdicts were imported"),
         (("regrade", "nowhere"), "no run is there"),
+        (("regrade", "c.yaml"), "no run is there"),
     ],
 )
 def test_what_cannot_be_looked_at_is_refused(

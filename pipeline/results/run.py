@@ -194,7 +194,7 @@ def read_plan(run: RunDir) -> dict[str, Any]:
     """
     try:
         plan = json.loads(run.plan.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{run.root}: no run is there (no plan.json)") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{run.plan}: cannot be read: {error}") from None
