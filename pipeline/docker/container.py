@@ -56,7 +56,7 @@ class DockerSandbox:
     """By the daemon's clock: another time later, and somebody has started it again."""
     cap_bytes: int = OUTPUT_CAP_BYTES
     timed_out: bool = False
-    broken: str = ""
+    broken: InfraError | None = None
     """Why running out of time was not the command's doing."""
 
     def begin(self) -> None:
@@ -146,24 +146,29 @@ class DockerSandbox:
             stream.close()
             raw.close()
 
-    def _trouble(self, since: float) -> str:
-        """What is wrong with the container or its daemon; empty if nothing is."""
+    def _trouble(self, since: float) -> InfraError | None:
+        """What is wrong with the container or its daemon, if anything is."""
         asked = time.monotonic()
         try:
             state = self._state()
         except ERRORS as error:
-            return f"time ran out while Docker did not answer: {short(error)}"
+            text = f"time ran out while Docker did not answer: {short(error)}"
+            return InfraError(Cause.SANDBOX, text)
         waited = time.monotonic() - asked
+        paused, how = self.watch.paused_seconds(since), ""
         if state["Paused"] or not state["Running"]:
-            return f"time ran out in a container that was {state['Status']}"
-        if self._restarted(state):
-            return "time ran out in a container that was restarted from outside"
+            how = str(state["Status"])
+        elif self._restarted(state):
+            how = "restarted from outside"
+        elif paused > SLOW_SECONDS:
+            how = f"paused for {paused:.0f} s of it"
+        if how:
+            return InfraError(Cause.SANDBOX, f"time ran out in a container that was {how}")
         if waited > SLOW_SECONDS:
-            return f"time ran out while Docker did not answer: not for {waited:.0f} s"
-        paused = self.watch.paused_seconds(since)
-        if paused > SLOW_SECONDS:
-            return f"time ran out in a container that was paused for {paused:.0f} s of it"
-        return ""
+            # A daemon that was frozen, or a patch that left the machine no time to answer.
+            text = f"time ran out while Docker did not answer: not for {waited:.0f} s"
+            return InfraError(Cause.SANDBOX, text, died=True)
+        return None
 
     def _has_ended(self, exec_id: str) -> bool:
         with contextlib.suppress(*ERRORS):
@@ -177,7 +182,7 @@ class DockerSandbox:
             InfraError: it was killed, or part of its output never came.
         """
         if self.broken:
-            raise InfraError(Cause.SANDBOX, self.broken)
+            raise self.broken
         if self.timed_out:
             return None
         deadline = time.monotonic() + SETTLES_SECONDS
