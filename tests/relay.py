@@ -16,11 +16,17 @@ from typing import TypeAlias
 
 import docker
 
+CHUNK = 65536
+VERSION = re.compile(r"^/v[\d.]+")
 CREATE = r"POST /containers/create"
+START = r"POST /containers/\w+/start"
+EXEC_CREATE = r"POST /containers/\w+/exec"
 EXEC_START = r"POST /exec/\w+/start"
 EXEC_INSPECT = r"GET /exec/\w+/json"
+PUT = r"PUT /containers/\w+/archive"
 INSPECT = r"GET /containers/\w+/json"
 REMOVE = r"DELETE /containers/\w+"
+IMAGE = r"GET /images/.+/json"
 EVENTS = r"GET /events"
 
 
@@ -28,28 +34,41 @@ EVENTS = r"GET /events"
 class Call:
     """One request of a client: one a connection, for each is told to close."""
 
-    request: bytes
+    name: str
+    """Method and path, without the version."""
+    head: bytes
+    body: bytes
     client: socket.socket
     upstream: str
 
     def relay(self, until: bytes = b"", *, drain: bool = False) -> None:
-        """Pass it on, and its answer back, up to some words; what follows them is lost.
+        """Pass it on, and its answer back.
 
         Args:
-            drain: the connection closes only when there is no more, not at those words.
+            until: words of the answer after which no more of it is passed on.
+            drain: what comes after them is read to its end first, and thrown away.
         """
         with socket.socket(socket.AF_UNIX) as server:
             server.connect(self.upstream)
-            server.sendall(self.request)
-            threading.Thread(target=copy, args=(self.client, server), daemon=True).start()
+            server.sendall(self.head + self.body)
+            back = threading.Thread(target=copy, args=(self.client, server), daemon=True)
+            back.start()
             copy(server, self.client, until=until, drain=drain)
             with contextlib.suppress(OSError):
-                server.shutdown(socket.SHUT_RDWR)
+                self.client.shutdown(socket.SHUT_RDWR)
+            back.join()
 
     def answer(self, status: int, message: str) -> None:
         content = json.dumps({"message": message}).encode()
-        head = f"HTTP/1.1 {status} No\r\nContent-Type: application/json\r\nConnection: close\r\n"
-        self.client.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        head = (
+            f"HTTP/1.1 {status} Refused\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
+        )
+        self.client.sendall(head.encode() + content)
+
+    def lose(self) -> None:
+        """Have it done, and tell nobody: the connection just closes."""
+        self.relay(until=b"HTTP/1.1", drain=True)
 
 
 Act: TypeAlias = Callable[[Call], None]
@@ -58,29 +77,53 @@ Act: TypeAlias = Callable[[Call], None]
 def copy(
     source: socket.socket, target: socket.socket, *, until: bytes = b"", drain: bool = False
 ) -> None:
+    """Bytes from one end to the other until there are no more, or until some words came by."""
+    seen = b""
     with contextlib.suppress(OSError):
-        while chunk := source.recv(1 << 16):
-            if until and until in chunk:
-                while drain and source.recv(1 << 16):
-                    continue
-                break
+        while chunk := source.recv(CHUNK):
+            seen = (seen + chunk)[-2 * CHUNK :]
+            if until and until in seen:
+                while drain and source.recv(CHUNK):
+                    pass
+                return
             target.sendall(chunk)
-        target.shutdown(socket.SHUT_WR)
+        if not until:
+            target.shutdown(socket.SHUT_WR)
 
 
 def refuse(status: int, message: str = "injected") -> Act:
+    """Answer with an error, and do nothing."""
     return lambda call: call.answer(status, message)
 
 
 def cut(words: str) -> Act:
-    return lambda call: call.relay(words.encode())
+    """Close the connection once these words would come by."""
+    return lambda call: call.relay(until=words.encode())
 
 
 def swallow(words: str) -> Act:
-    return lambda call: call.relay(words.encode(), drain=True)
+    """Lose these words and all that follows; close when there is no more."""
+    return lambda call: call.relay(until=words.encode(), drain=True)
+
+
+def lose(call: Call) -> None:
+    call.lose()
+
+
+def hang(call: Call) -> None:
+    """Say nothing for as long as the client waits."""
+    with contextlib.suppress(OSError):
+        while call.client.recv(CHUNK):
+            pass
+
+
+def drop(call: Call) -> None:
+    """Close without a word, and without doing anything."""
 
 
 def late(seconds: float) -> Act:
+    """Pass the call on, and not at once."""
+
     def act(call: Call) -> None:
         time.sleep(seconds)
         call.relay()
@@ -88,10 +131,44 @@ def late(seconds: float) -> Act:
     return act
 
 
-def hang(call: Call) -> None:
-    with contextlib.suppress(OSError):
-        while call.client.recv(1 << 16):
-            continue
+def first(deed: Callable[[], None]) -> Act:
+    """Do something else, and then pass the call on."""
+
+    def act(call: Call) -> None:
+        deed()
+        call.relay()
+
+    return act
+
+
+def read(client: socket.socket, upstream: str) -> Call | None:
+    """One request, whole; None: there is none."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        chunk = client.recv(CHUNK)
+        if not chunk:
+            return None
+        data += chunk
+    head, _, body = data.partition(b"\r\n\r\n")
+    lines = head.decode("latin-1").split("\r\n")
+    fields = {
+        name.lower(): value.strip()
+        for name, _, value in (line.partition(":") for line in lines[1:])
+    }
+    length = int(fields.get("content-length", 0))
+    chunked = fields.get("transfer-encoding", "") == "chunked"
+    while len(body) < length or (chunked and not body.endswith(b"0\r\n\r\n")):
+        chunk = client.recv(CHUNK)
+        if not chunk:
+            return None
+        body += chunk
+    if "upgrade" not in fields:
+        lines = [line for line in lines if not line.lower().startswith("connection:")]
+        lines.append("Connection: close")
+    method, target, _ = lines[0].split(" ", 2)
+    name = f"{method} {VERSION.sub('', target.partition('?')[0])}"
+    whole = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+    return Call(name, whole, body, client, upstream)
 
 
 @dataclass(slots=True)
@@ -133,35 +210,10 @@ class Relay:
 
     def _serve(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError):
-            data = b""
-            while not whole(data):
-                chunk = client.recv(1 << 16)
-                if not chunk:
-                    return
-                data += chunk
-            name, request = rewritten(data)
-            acts = (act for words, act in self.rules.items() if re.fullmatch(words, name))
-            next(acts, Call.relay)(Call(request, client, self.upstream))
-
-
-def whole(data: bytes) -> bool:
-    head, found, body = data.partition(b"\r\n\r\n")
-    length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
-    if re.search(rb"transfer-encoding: *chunked", head, re.IGNORECASE):
-        return body.endswith(b"0\r\n\r\n")
-    return bool(found) and len(body) >= (int(length[1]) if length else 0)
-
-
-def rewritten(data: bytes) -> tuple[str, bytes]:
-    """Method and path without the version, and the request with its connection told to close."""
-    head, _, body = data.partition(b"\r\n\r\n")
-    lines = head.decode("latin-1").split("\r\n")
-    method, target, _ = lines[0].split(" ", 2)
-    if "upgrade: tcp" not in head.decode("latin-1").lower():
-        lines = [line for line in lines if not line.lower().startswith("connection:")]
-        lines.append("Connection: close")
-    path = re.sub(r"^/v[\d.]+", "", target.partition("?")[0])
-    return f"{method} {path}", "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+            call = read(client, self.upstream)
+            if call is not None:
+                acts = (act for words, act in self.rules.items() if re.fullmatch(words, call.name))
+                next(acts, Call.relay)(call)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,9 @@ from tests.faults import harness, scene
 from tests.faults.case import RESOLVED, Case, Ours, Peer, Right, Seen, Theirs, infra
 from tests.faults.material import SceneError, daemon, gold, row, variant
 from tests.faults.mirror import ALWAYS
-from tests.faults.proxy import (
+from tests.faults.proxy import Rule, before
+from tests.registry import serving
+from tests.relay import (
     CREATE,
     EXEC_CREATE,
     EXEC_INSPECT,
@@ -22,8 +24,6 @@ from tests.faults.proxy import (
     INSPECT,
     REMOVE,
     Act,
-    Rule,
-    before,
     cut,
     first,
     hang,
@@ -31,7 +31,6 @@ from tests.faults.proxy import (
     refuse,
     swallow,
 )
-from tests.registry import serving
 
 GROUP = "daemon"
 T = TypeVar("T")

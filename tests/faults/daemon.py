@@ -17,9 +17,10 @@ from tests.faults.case import REFUSED, RESOLVED, Case, Peer, Right, Seen, infra
 from tests.faults.material import ID, Row, SceneError, before_tests, embedded, gold, plain, row
 from tests.faults.private import PrivateDaemon, private
 from tests.faults.programs import Done, Hunt, Strike, start
-from tests.faults.proxy import CREATE, Rule, before, first
+from tests.faults.proxy import Rule, before
 from tests.faults.talking import FIX, SUBMIT, lines
 from tests.loopback import runs
+from tests.relay import CREATE, first
 
 GROUP = "daemon"
 SLOWLY = 3

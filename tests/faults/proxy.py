@@ -1,134 +1,21 @@
-"""A relay in front of a Docker socket, which does to chosen calls what a bad day does."""
+"""A relay in front of a Docker socket, which strikes chosen calls so and so often."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 from pipeline.docker import connect
+from tests.relay import Act, read
 
 FOR_EVER = 1 << 30
-CHUNK = 65536
-VERSION = re.compile(r"^/v[\d.]+")
-CREATE = r"POST /containers/create"
-START = r"POST /containers/\w+/start"
-EXEC_CREATE = r"POST /containers/\w+/exec"
-EXEC_START = r"POST /exec/\w+/start"
-EXEC_INSPECT = r"GET /exec/\w+/json"
-PUT = r"PUT /containers/\w+/archive"
-INSPECT = r"GET /containers/\w+/json"
-REMOVE = r"DELETE /containers/\w+"
-IMAGE = r"GET /images/.+/json"
-
-
-@dataclass(slots=True)
-class Call:
-    """One request of a client: one a connection, for each is told to close."""
-
-    name: str
-    """Method and path, without the version."""
-    head: bytes
-    body: bytes
-    client: socket.socket
-    upstream: str
-
-    def relay(self, until: bytes = b"", *, drain: bool = False) -> None:
-        """Pass it on, and its answer back.
-
-        Args:
-            until: words of the answer after which no more of it is passed on.
-            drain: what comes after them is read to its end first, and thrown away.
-        """
-        with socket.socket(socket.AF_UNIX) as server:
-            server.connect(self.upstream)
-            server.sendall(self.head + self.body)
-            back = threading.Thread(target=copy, args=(self.client, server), daemon=True)
-            back.start()
-            copy(server, self.client, until=until, drain=drain)
-            with contextlib.suppress(OSError):
-                self.client.shutdown(socket.SHUT_RDWR)
-            back.join()
-
-    def answer(self, status: int, message: str) -> None:
-        content = json.dumps({"message": message}).encode()
-        head = (
-            f"HTTP/1.1 {status} Refused\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
-        )
-        self.client.sendall(head.encode() + content)
-
-    def lose(self) -> None:
-        """Have it done, and tell nobody: the connection just closes."""
-        self.relay(until=b"HTTP/1.1", drain=True)
-
-
-Act: TypeAlias = Callable[[Call], None]
-
-
-def copy(
-    source: socket.socket, target: socket.socket, *, until: bytes = b"", drain: bool = False
-) -> None:
-    """Bytes from one end to the other until there are no more, or until some words came by."""
-    seen = b""
-    with contextlib.suppress(OSError):
-        while chunk := source.recv(CHUNK):
-            seen = (seen + chunk)[-2 * CHUNK :]
-            if until and until in seen:
-                while drain and source.recv(CHUNK):
-                    pass
-                return
-            target.sendall(chunk)
-        if not until:
-            target.shutdown(socket.SHUT_WR)
-
-
-def refuse(status: int) -> Act:
-    """Answer with an error, and do nothing."""
-    return lambda call: call.answer(status, f"injected {status}")
-
-
-def cut(words: str) -> Act:
-    """Close the connection once these words would come by."""
-    return lambda call: call.relay(until=words.encode())
-
-
-def swallow(words: str) -> Act:
-    """Lose these words and all that follows; close when there is no more."""
-    return lambda call: call.relay(until=words.encode(), drain=True)
-
-
-def lose(call: Call) -> None:
-    call.lose()
-
-
-def hang(call: Call) -> None:
-    """Say nothing for as long as the client waits."""
-    with contextlib.suppress(OSError):
-        while call.client.recv(CHUNK):
-            pass
-
-
-def drop(call: Call) -> None:
-    """Close without a word, and without doing anything."""
-
-
-def first(deed: Callable[[], None]) -> Act:
-    """Do something else, and then pass the call on."""
-
-    def act(call: Call) -> None:
-        deed()
-        call.relay()
-
-    return act
 
 
 @dataclass(slots=True)
@@ -189,36 +76,6 @@ class Proxy:
                 rule.act(call)
             else:
                 call.relay()
-
-
-def read(client: socket.socket, upstream: str) -> Call | None:
-    """One request, whole; None: there is none."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        chunk = client.recv(CHUNK)
-        if not chunk:
-            return None
-        data += chunk
-    head, _, body = data.partition(b"\r\n\r\n")
-    lines = head.decode("latin-1").split("\r\n")
-    fields = {
-        name.lower(): value.strip()
-        for name, _, value in (line.partition(":") for line in lines[1:])
-    }
-    length = int(fields.get("content-length", 0))
-    chunked = fields.get("transfer-encoding", "") == "chunked"
-    while len(body) < length or (chunked and not body.endswith(b"0\r\n\r\n")):
-        chunk = client.recv(CHUNK)
-        if not chunk:
-            return None
-        body += chunk
-    if "upgrade" not in fields:
-        lines = [line for line in lines if not line.lower().startswith("connection:")]
-        lines.append("Connection: close")
-    method, target, _ = lines[0].split(" ", 2)
-    name = f"{method} {VERSION.sub('', target.partition('?')[0])}"
-    whole = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
-    return Call(name, whole, body, client, upstream)
 
 
 def shared_socket() -> str:
