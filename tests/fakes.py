@@ -268,6 +268,13 @@ def results_of(plan: RunPlan, ledger: Ledger, *, has_control: bool = True) -> Re
     return of_book(plan_json(plan, has_control=has_control), ledger.book())
 
 
+def results_after(world: World, *ids: str, k: int = 1, agent: str = "fake") -> Results:
+    """What one invocation over these instances comes to."""
+    plan, ledger = make_plan(*ids, k=k, agent=agent), memory_ledger()
+    drive(plan, ledger, world)
+    return results_of(plan, ledger, has_control=world.has_control)
+
+
 def settled(plan: RunPlan, ledger: Ledger) -> dict[tuple[str, int], tuple[str, str]]:
     """Outcome and blame, by attempt."""
     return {

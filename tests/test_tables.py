@@ -28,10 +28,10 @@ from tests.fakes import (
     UNRESOLVED,
     WITHOUT_PATCH,
     World,
-    drive,
     fault,
     make_plan,
     memory_ledger,
+    results_after,
     results_of,
 )
 
@@ -40,9 +40,7 @@ UNPRICED = Usage(requests=1, input_tokens=1000, cached_tokens=200, output_tokens
 
 
 def run(world: World, *ids: str, k: int = 1, agent: str = "fake") -> Results:
-    plan, ledger = make_plan(*(ids or IDS), k=k, agent=agent), memory_ledger()
-    drive(plan, ledger, world)
-    return results_of(plan, ledger, has_control=world.has_control)
+    return results_after(world, *(ids or IDS), k=k, agent=agent)
 
 
 MIXED = World(
