@@ -77,7 +77,9 @@ def saved() -> tuple[Mapping[str, Any], Mapping[str, Path]]:
     with daemon() as client, archive.open("wb") as file:
         file.writelines(client.images.get(plain()).save())
     with tarfile.open(archive) as tar:
-        tar.extractall(root, filter="data")
+        # The first releases of 3.11 have no filters.
+        tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+        tar.extractall(root)
     archive.unlink()
     (manifest,) = json.loads((root / "manifest.json").read_text())
     config = json.loads((root / manifest["Config"]).read_text())
