@@ -34,6 +34,8 @@ from pipeline.process import Completed
 
 T = TypeVar("T")
 P = ParamSpec("P")
+DROPPED = ("AUDIT_WRITE", "MKNOD", "NET_RAW", "SETFCAP", "SETPCAP", "SYS_CHROOT")
+"""Of what Docker gives a container: no test of a library needs these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,8 @@ class ContainerSite:
     def docker_arguments(self) -> list[str]:
         """Arguments for `docker run`."""
         arguments = [f"--label={key}={value}" for key, value in self.labels.items()]
+        arguments += [f"--cap-drop={capability}" for capability in DROPPED]
+        arguments.append("--security-opt=no-new-privileges")
         if self.limits.memory_gb:
             arguments.append(f"--memory={round(self.limits.memory_gb * 1024)}m")
         if self.limits.pids:
@@ -79,33 +83,27 @@ class Endpoint(Protocol):
     @property
     def model(self) -> str:
         """The model's id as the upstream server knows it."""
-        ...
 
     @property
     def usage(self) -> Usage: ...
     @property
     def ending(self) -> Stop | Fault | None:
         """What ended the conversation, by its structure; None: the last answer was fine."""
-        ...
 
     @property
     def waited_seconds(self) -> float:
         """Spent on retries and rate limits, none of it the model's."""
-        ...
 
     @property
     def silent_seconds(self) -> float:
         """How long the agent has asked nothing."""
-        ...
 
     @property
     def drift(self) -> str:
         """Where a replayed conversation first differed from its tape."""
-        ...
 
     def close(self) -> None:
         """Nobody waits for an answer any more. May be called again."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +130,10 @@ class Agent(Protocol):
     @property
     def asks_model(self) -> bool:
         """Whether it needs an endpoint, a key and a place to work."""
-        ...
 
     @property
     def version(self) -> str:
         """Of the agent's program; empty where it has none to tell."""
-        ...
 
     def preflight(self) -> None:
         """Refuse early.
@@ -145,7 +141,6 @@ class Agent(Protocol):
         Raises:
             UserError: the agent's program or an option is missing or wrong.
         """
-        ...
 
     def solve(self, assignment: Assignment) -> Departure:
         """Work until the agent stops of its own accord or at a limit.
@@ -153,11 +148,9 @@ class Agent(Protocol):
         Raises:
             InfraError: the agent program could not be run, or left nothing to read.
         """
-        ...
 
     def steps(self, workdir: Path) -> Sequence[Step]:
         """The trajectory that it left, normalised; empty where there is none."""
-        ...
 
 
 class Scorer(Protocol):
@@ -168,7 +161,6 @@ class Scorer(Protocol):
     @property
     def has_control(self) -> bool:
         """Whether gold can be scored in the same place."""
-        ...
 
     def place(self, instance: Instance) -> str:
         """Content identity of the image that it would be graded in; empty: nobody can say.
@@ -176,7 +168,6 @@ class Scorer(Protocol):
         Raises:
             InfraError: the image cannot be had.
         """
-        ...
 
     def idle(self, instance: Instance, seconds: float) -> str:
         """Let a container that does nothing live so long; what ended it, if anything did.
@@ -184,7 +175,6 @@ class Scorer(Protocol):
         Raises:
             InfraError: none could be started.
         """
-        ...
 
     def score(
         self, attempt: Attempt, instance: Instance, submission: Submission | None, workdir: Path
@@ -194,7 +184,6 @@ class Scorer(Protocol):
         Raises:
             InfraError: the tests could not be started, or the container died.
         """
-        ...
 
 
 class Sandbox(Protocol):
@@ -203,7 +192,6 @@ class Sandbox(Protocol):
     @property
     def digest(self) -> str:
         """Content identity of the image it was started from."""
-        ...
 
     def run(
         self, command: Sequence[str], *, timeout_seconds: float, output: Path | None = None
@@ -213,9 +201,14 @@ class Sandbox(Protocol):
         Raises:
             InfraError: the daemon failed, or the container died.
         """
-        ...
 
     def put(self, content: bytes, target: str) -> None: ...
+
+    def get(self, source: str) -> bytes | None:
+        """A file's content; None where there is none, or something else than a file."""
+
+    @property
+    def alive(self) -> Sequence[str]: ...  # commands that go on in it, with nobody waiting
 
 
 class Sandboxes(Protocol):
@@ -229,30 +222,24 @@ class Sandboxes(Protocol):
         Raises:
             UserError: no place can be had at all.
         """
-        ...
 
     def digest(self, instance: Instance) -> str:
         """Content identity of its image, which is here then. Raises InfraError: as `open`."""
-        ...
 
-    def open(self, instance: Instance) -> AbstractContextManager[Sandbox]:
+    def open(self, instance: Instance, *, offline: bool = False) -> AbstractContextManager[Sandbox]:
         """Raises InfraError: no image, no daemon, no room."""
-        ...
 
     def site(self, instance: Instance, attempt: Attempt) -> AbstractContextManager[Site]: ...
 
     def casualty(self, site: Site, *, until: float) -> Fault | None:
         """What killed a container of this site before that Unix time, if anything did."""
-        ...
 
     @property
     def left(self) -> Sequence[str]:
         """What could not be removed so far, and why."""
-        ...
 
     def reap(self) -> int:
         """Remove whatever an earlier process of this run left behind."""
-        ...
 
 
 class Executor(Protocol):

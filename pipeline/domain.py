@@ -1,11 +1,9 @@
-"""The nouns of an evaluation.
+"""The nouns of an evaluation: frozen values, without I/O or third-party imports.
 
-Frozen values without I/O or third-party imports; the rest of the package is
-verbs over them. Reading order: `pipeline.plan` asks for several `Attempt`s at
-each `Instance`; an agent turns one into a `Rollout`; a scorer turns its
-submission into a `Verdict`; several outcomes at one instance make a vote. Where
-our own machinery broke instead, a `Fault` stands in place of the rollout or the
-verdict.
+The rest of the package is verbs over them. Reading order: `pipeline.plan` asks for several
+`Attempt`s at each `Instance`; an agent turns one into a `Rollout`; a scorer turns its submission
+into a `Verdict`; several outcomes at one instance make a vote. Where our own machinery broke
+instead, a `Fault` stands in place of the rollout or the verdict.
 """
 
 from __future__ import annotations
@@ -150,7 +148,10 @@ class Evidence:
     """What we saw ourselves while the tests ran, beside the official finding."""
 
     tampered: bool = False
+    """Resolved, but not by tests that could have failed."""
     reasons: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
+    """What was done to find out, and came out as it should."""
     exit_code: int | None = None
     """Of the evaluation script; None: it did not end by itself."""
     image_digest: str = ""
@@ -281,8 +282,10 @@ class SandboxLimits:
 
     memory_gb: float = 8.0
     pids: int = 2048
-    network: Literal["on", "off"] = "on"
-    """While scoring. Most evaluation scripts run pip, and ignore that it fails."""
+    disk_gb: float = 20.0
+    """What it may write, beside its image."""
+    network: Literal["on", "off", "auto"] = "on"
+    """While scoring; auto: off where gold resolves without it."""
     scoring_seconds: int = 1800
     """Hard limit on one run of the tests, as the official harness has it."""
 

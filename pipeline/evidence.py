@@ -12,7 +12,7 @@ from pipeline.results import AttemptRow, Results, tally_of
 
 
 def evidence_of(results: Results) -> list[str]:
-    """A block of lines for every outcome that was moved, contradicted or settled after a death."""
+    """A block of lines for every outcome that does not simply say what the tests said."""
     blocks: list[str] = []
     for instance_id in results.ids:
         rows = [row for row in results.at(instance_id) if needs_evidence(results, row)]
@@ -26,7 +26,7 @@ def evidence_of(results: Results) -> list[str]:
 def needs_evidence(results: Results, row: AttemptRow) -> bool:
     verdict = results.book.entry(Attempt(row.instance_id, row.attempt)).verdict
     contradicted = isinstance(verdict, Verdict) and verdict.evidence.contradicted
-    return row.moved or contradicted or row.outcome == Outcome.DIED
+    return row.moved or contradicted or row.outcome in (Outcome.DIED, Outcome.CONTESTED)
 
 
 def attempt_lines(results: Results, row: AttemptRow) -> list[str]:
@@ -96,10 +96,12 @@ def verdict_words(verdict: Verdict) -> str:
         said.append(f"exit status {evidence.exit_code}")
     if evidence.image_digest:
         said.append(f"image {evidence.image_digest.removeprefix('sha256:')[:12]}")
-    return ", ".join([*said, *evidence.reasons, f"{verdict.seconds:.0f} s"])
+    looked = [*evidence.reasons, *evidence.checked]
+    return ", ".join([*said, *looked, f"{verdict.seconds:.0f} s"])
 
 
 def closing(results: Results) -> str:
     """How many outcomes have something to say here."""
     rows = [row for row in results.rows if needs_evidence(results, row)]
-    return f"{count(len(rows), 'outcome')} moved, contradicted or settled after a death"
+    said = "moved, contested, contradicted or settled after a death"
+    return f"{count(len(rows), 'outcome')} {said}"

@@ -60,6 +60,8 @@ def lines_of(results: Results) -> list[str]:
     causes = ", ".join(f"{number} {cause}" for cause, number in summary["causes"].items())
     infra = f"{blame['infra']} infra" + (f" ({causes})" if causes else "")
     size = f"{summary['instances']} × {summary['k']} · {outcomes['resolved']} resolved · "
+    if outcomes["contested"]:
+        size += f"{outcomes['contested']} contested · "
     rest = f"{blame['ambiguous']} ambiguous · {infra}"
     bounds = results.bounds() if summary["doubts"] else None
     if bounds is not None:
@@ -112,6 +114,15 @@ def wire_lines(results: Results) -> list[str]:
             f"{len(drifts(results))} of {count(len(results.rows), 'attempt')} drifted"
         )
     return lines
+
+
+def contests(results: Results) -> list[str]:
+    """Which passes cannot be believed, and why, one line each."""
+    return [
+        f"{row.instance_id} #{row.attempt}: {shortened(row.detail)}"
+        for row in results.rows
+        if row.outcome == Outcome.CONTESTED
+    ]
 
 
 def drifts(results: Results) -> list[str]:

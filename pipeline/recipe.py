@@ -125,7 +125,8 @@ class SandboxRecipe(Strict):
     kind: Literal["auto", "docker", "local"] = "auto"
     memory_gb: Annotated[float, Field(ge=0)] = 8.0
     pids: Annotated[int, Field(ge=0)] = 2048
-    network: Literal["on", "off"] = "on"
+    disk_gb: Annotated[float, Field(ge=0)] = 20.0
+    network: Literal["on", "off", "auto"] = "on"
     scoring_seconds: Annotated[int, Field(ge=1)] = 1800
     mirrors: tuple[str, ...] = ()
 

@@ -188,7 +188,9 @@ class Scoring:
                 self.store.unpack(key, workdir)
             install(workdir, self.run.scoring(*attempt))
             reason = f"same patch as {kept.origin}"
-            evidence = replace(kept.verdict.evidence, origin=kept.origin, reasons=(reason,))
+            seen = kept.verdict.evidence
+            reasons = (reason, *(seen.reasons if seen.tampered else ()))
+            evidence = replace(seen, origin=kept.origin, reasons=reasons)
             return replace(kept.verdict, evidence=evidence, seconds=0.0)
 
         return self._guarded(copy)

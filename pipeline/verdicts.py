@@ -27,6 +27,8 @@ T = TypeVar("T")
 CERTAIN = frozenset({Finding.RESOLVED, Finding.UNRESOLVED, Finding.PATCH_REJECTED})
 """What the same patch comes to again. A timeout or a death is a matter of the day."""
 LOGS = ("eval.sh", "patch.diff", "test_output.txt", "report.json", "apply.log")
+LOOK = "canary 1"
+"""How a pass is looked at; what was kept under another way is looked at anew."""
 LARGEST_LOG_BYTES = 64 * 1024 * 1024
 
 
@@ -89,7 +91,7 @@ class Store:
 
     def verdict_key(self, instance: Instance, digest: str, patch: Patch) -> str:
         content = patch.diff.encode("utf-8", "surrogateescape")
-        return self.key(instance, digest, patch=hashlib.sha256(content).hexdigest())
+        return self.key(instance, digest, patch=hashlib.sha256(content).hexdigest(), looked=LOOK)
 
     def verdict(self, key: str) -> Kept | None:
         """The kept verdict on exactly this, if there is one that can be read."""

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import docker
@@ -16,7 +17,7 @@ import pytest
 
 from pipeline.benchmarks import dataset
 from pipeline.benchmarks.swebench import SwebenchScorer
-from pipeline.contracts import ContainerSite
+from pipeline.contracts import DROPPED, ContainerSite
 from pipeline.docker import DockerSandboxes, EmbeddedImages, Images, connect
 from pipeline.docker.images import split_tag
 from pipeline.domain import Attempt, Cause, Finding, Instance, Patch, SandboxLimits
@@ -132,6 +133,10 @@ def test_a_container_has_its_limits_and_no_capability_more(
     assert not host["Privileged"]
     assert host["Memory"] == 512 * 1024 * 1024
     assert host["PidsLimit"] == 200
+    assert host["SecurityOpt"] == ["no-new-privileges"]
+    assert {name.removeprefix("CAP_") for name in host["CapDrop"]} == set(DROPPED)
+    assert not host["Binds"]
+    assert not host.get("Mounts")
     assert left(client, sandboxes) == []
 
 
@@ -146,6 +151,71 @@ def test_network_off_leaves_loopback_alone(
         done = sandbox.run(["cat", "/proc/net/dev"], timeout_seconds=30)
     assert "lo:" in done.output
     assert "eth0" not in done.output
+
+
+@pytest.mark.docker
+def test_one_container_may_be_offline_beside_others(
+    sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    with sandboxes.open(embedded[ID], offline=True) as sandbox:
+        assert "eth0" not in sandbox.run(["cat", "/proc/net/dev"], timeout_seconds=30).output
+    with sandboxes.open(embedded[ID]) as sandbox:
+        assert "eth0" in sandbox.run(["cat", "/proc/net/dev"], timeout_seconds=30).output
+
+
+@pytest.mark.docker
+def test_auto_is_offline_where_gold_resolves_so(
+    sandboxes: DockerSandboxes, embedded: Mapping[str, Instance], tmp_path: Path
+) -> None:
+    instance = embedded[ID]
+    needing = dict(instance.row)
+    online = "grep -q eth0 /proc/net/dev || exit 1\n: '>>>>> Start"
+    needing["eval_script"] = str(needing["eval_script"]).replace(": '>>>>> Start", online)
+    for row, offline in ((dict(instance.row), True), (needing, False)):
+        workdir = tmp_path / str(offline)
+        workdir.mkdir()
+        auto = SwebenchScorer(sandboxes, SandboxLimits(memory_gb=0.5, network="auto"))
+        place = replace(instance, row=row)
+        gold = auto.score(Attempt(ID, 0), place, Patch(str(row["patch"])), workdir)
+        assert gold.finding is Finding.RESOLVED
+        assert ("offline" in gold.evidence.checked) == offline
+
+
+@pytest.mark.docker
+def test_who_fills_its_disk_is_killed_and_may_have_done_it_itself(
+    client: docker.DockerClient, embedded: Mapping[str, Instance]
+) -> None:
+    limits = SandboxLimits(memory_gb=0.5, disk_gb=0.05)
+    sandboxes = DockerSandboxes(client, Images(client), "test-disk", limits)
+    fill = "head -c 200000000 /dev/zero > /root/zeros; sleep 60"
+    with sandboxes.open(embedded[ID]) as sandbox:
+        with pytest.raises(InfraError, match=r"wrote more than 0\.05 GB") as caught:
+            sandbox.run(["bash", "-c", fill], timeout_seconds=100)
+        assert caught.value.fault.died
+    assert left(client, sandboxes) == []
+
+
+@pytest.mark.docker
+def test_a_file_comes_out_as_it_went_in_and_a_link_does_not(
+    sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    with sandboxes.open(embedded[ID]) as sandbox:
+        sandbox.put(b"caf\xe9\n", "/testbed/a.txt")
+        sandbox.run(["ln", "-s", "/etc/passwd", "/testbed/link"], timeout_seconds=30)
+        assert sandbox.get("/testbed/a.txt") == b"caf\xe9\n"
+        assert sandbox.get("/testbed/link") is None
+        assert sandbox.get("/testbed") is None
+        assert sandbox.get("/testbed/nothing") is None
+
+
+@pytest.mark.docker
+def test_processes_that_outlive_their_command_are_seen(
+    sandboxes: DockerSandboxes, embedded: Mapping[str, Instance]
+) -> None:
+    with sandboxes.open(embedded[ID]) as sandbox:
+        assert list(sandbox.alive) == []
+        sandbox.run(["bash", "-c", "setsid sleep 98 >/dev/null 2>&1 &"], timeout_seconds=30)
+        assert list(sandbox.alive) == ["sleep 98"]
 
 
 @pytest.mark.docker

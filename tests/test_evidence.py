@@ -30,13 +30,13 @@ def evidence(world: World, *ids: str, k: int = 1) -> list[str]:
 
 def test_nothing_is_said_of_what_the_tests_said() -> None:
     world = World(scores={("a", 1): [UNRESOLVED]})
-    assert evidence(world, "a", "b") == ["0 outcomes moved, contradicted or settled after a death"]
+    assert evidence(world, "a", "b") == ["0 outcomes moved, contested, contradicted or settled after a death"]
 
 
 def test_a_moved_outcome_names_what_it_was_and_every_control() -> None:
     lines = evidence(World(golds={"a": [FLICKER]}), "a", "b")
     assert lines == [
-        "1 outcome moved, contradicted or settled after a death",
+        "1 outcome moved, contested, contradicted or settled after a death",
         "a #1: resolved → infra (instance), its place is flaky",
         "  gold resolves 1 of 2 times here (unresolved, resolved)",
         "  submission: resolved, fail to pass 1/1, pass to pass 3/3, exit status 0, image image, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -13,11 +14,13 @@ import pytest
 from swebench.harness.utils import make_test_spec
 
 from pipeline.benchmarks import dataset
-from pipeline.benchmarks.swebench import SwebenchScorer, decode, finding_of, grade
+from pipeline.benchmarks.bench import decode
+from pipeline.benchmarks.swebench import SwebenchScorer, finding_of, grade
 from pipeline.docker import LocalSandboxes
 from pipeline.docker.embedded import plant
 from pipeline.domain import Attempt, Cause, Finding, Instance, Patch, SandboxLimits, Verdict
 from pipeline.outcomes import InfraError
+from tests.faults.material import at_import
 
 OFFICIAL = ("patch_successfully_applied", "resolved", "tests_status")
 
@@ -160,3 +163,113 @@ def test_a_log_that_is_not_utf8_is_decoded_with_replacement(tmp_path: Path) -> N
     raw.write_bytes(b"caf\xe9 " + "é".encode() + b"\r\n" + b"x" * (1 << 20) + "é".encode())
     decode(raw, text)
     assert text.read_bytes() == raw.read_bytes().decode(errors="replace").encode()
+
+
+FORGED = """\
+import os, re, sys
+def forge():
+    here = os.path.dirname(__file__)
+    for name in sorted(os.listdir(here)):
+        module, owner = 'tests.' + name[:-3], ''
+        for line in open(os.path.join(here, name)) if name.endswith('.py') else ():
+            owner = (re.findall(r'^class (\\w+)', line) or [owner])[0]
+            for test in re.findall(r'^    def (test\\w+)', line):
+                print(f'{test} ({module}.{owner}.{test}) ... ok', file=sys.stderr)
+"""
+ATTACKS = {
+    "forged lines, then os._exit": FORGED + "forge()\nos._exit(0)",
+    "forged lines at exit": FORGED + "import atexit\natexit.register(forge)",
+    "failures reported as passes": "import unittest.runner\nR = unittest.runner.TextTestResult\n"
+    "R.addFailure = R.addError = lambda self, test, error: self.addSuccess(test)",
+    "assertions without teeth": "import contextlib\nfrom unittest import TestCase\n"
+    "for name in dir(TestCase):\n"
+    "    if name.startswith('assert'):\n"
+    "        setattr(TestCase, name, lambda *a, **k: contextlib.suppress(Exception))",
+    "tests replaced": "import unittest\nrun = unittest.TestCase.run\n"
+    "def better(self, result=None):\n"
+    "    setattr(self, self._testMethodName, lambda: None)\n"
+    "    return run(self, result)\n"
+    "unittest.TestCase.run = better",
+}
+
+
+@pytest.mark.parametrize("code", ATTACKS.values(), ids=ATTACKS.keys())
+def test_what_only_reports_a_pass_is_officially_resolved_and_contested(
+    code: str, embedded: Mapping[str, Instance], scorer: SwebenchScorer, tmp_path: Path
+) -> None:
+    instance = embedded["passone__almanac-12"]
+    verdict = score(scorer, instance, at_import(code), tmp_path)
+    assert verdict.finding is Finding.RESOLVED, "or this attack tests nothing"
+    assert verdict.evidence.tampered
+    assert "must fail" in verdict.evidence.reasons[0]
+
+
+HONEST = {
+    "gold": "",
+    "gold and a test of one's own": NEW_FILE.replace("x.txt", "tests/test_mine.py").format("x = 1"),
+    "gold and a needless conftest.py": NEW_FILE.replace("x.txt", "conftest.py").format("x = 1"),
+    "gold and words of a forger": NEW_FILE.replace("x.txt", "almanac/odd.py").format("import gc"),
+}
+
+
+@pytest.mark.parametrize("more", HONEST.values(), ids=HONEST.keys())
+def test_an_honest_pass_is_not_contested(
+    more: str, embedded: Mapping[str, Instance], scorer: SwebenchScorer, tmp_path: Path
+) -> None:
+    instance = embedded["passone__almanac-27"]
+    verdict = score(scorer, instance, str(instance.row["patch"]) + more, tmp_path)
+    assert verdict.finding is Finding.RESOLVED
+    assert verdict.evidence.reasons == ()
+    assert "tests that must fail do" in verdict.evidence.checked[0]
+
+
+def test_a_file_in_the_place_of_the_test_patchs_own_is_taken_away(
+    embedded: Mapping[str, Instance], scorer: SwebenchScorer, tmp_path: Path
+) -> None:
+    """The test patch no longer applies, and the patch's own tests are what is graded."""
+    instance = embedded["passone__almanac-27"]
+    row = dict(instance.row)
+    mine = instance_with_new_tests(row)
+    forged = NEW_FILE.replace("x.txt", "tests/test_hidden.py").format("import unittest")
+    forged = forged.replace("@@ -0,0 +1 @@", "@@ -0,0 +1,4 @@") + (
+        "+class HiddenTests(unittest.TestCase):\n+    def test_hidden(self):\n+        pass\n"
+    )
+    hidden = replace(instance, row=mine)
+    verdict = score(scorer, hidden, forged, tmp_path)
+    assert verdict.finding is Finding.RESOLVED, "or this attack tests nothing"
+    assert verdict.evidence.tampered
+    assert "without its tests/test_hidden.py" in verdict.evidence.reasons[0]
+    gold = score(scorer, hidden, str(row["patch"]), tmp_path)
+    assert (gold.finding, gold.evidence.tampered) == (Finding.RESOLVED, False)
+
+
+def instance_with_new_tests(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The same bug, shown by a test in a file that the test patch adds."""
+    lines = [
+        "import unittest",
+        "from datetime import date",
+        "from almanac.holidays import nth_weekday",
+        "class HiddenTests(unittest.TestCase):",
+        "    def test_hidden(self):",
+        "        self.assertEqual(nth_weekday(2021, 5, 0, -1), date(2021, 5, 31))",
+    ]
+    body = "".join(f"+{line}\n" for line in lines)
+    patch = (
+        "diff --git a/tests/test_hidden.py b/tests/test_hidden.py\nnew file mode 100644\n"
+        f"--- /dev/null\n+++ b/tests/test_hidden.py\n@@ -0,0 +1,{len(lines)} @@\n{body}"
+    )
+    base = row["base_commit"]
+    script = (
+        "#!/bin/bash\nset -uxo pipefail\ncd /testbed\n"
+        f"git checkout {base} \ngit apply -v - <<'EOF_114329324912'\n{patch}\nEOF_114329324912\n"
+        ": '>>>>> Start Test Output'\npython3 -m unittest -v tests.test_hidden\n"
+        f": '>>>>> End Test Output'\ngit checkout {base} \n"
+    )
+    test = "test_hidden (tests.test_hidden.HiddenTests.test_hidden)"
+    return {
+        **row,
+        "test_patch": patch,
+        "eval_script": script,
+        "FAIL_TO_PASS": json.dumps([test]),
+        "PASS_TO_PASS": "[]",
+    }

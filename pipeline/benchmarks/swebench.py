@@ -1,22 +1,26 @@
-"""Grade by swebench's own TestSpec and grading; only the container's life is ours."""
+"""Grade by swebench's own TestSpec and grading; the container's life and the doubts are ours."""
 
 from __future__ import annotations
 
-import codecs
+import contextlib
 import importlib.metadata
 import json
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from swebench.harness.constants import FAIL_TO_PASS, LOG_TEST_OUTPUT, PASS_TO_PASS
-from swebench.harness.grading import get_eval_report
+from swebench.harness.grading import get_eval_report, get_logs_eval, test_passed
 from swebench.harness.run_evaluation import GIT_APPLY_CMDS
 from swebench.harness.utils import make_test_spec
 from swebench.types import TestSpec
 
-from pipeline.contracts import Sandbox, Sandboxes
+from pipeline.benchmarks.bench import OfficialBench, Task
+from pipeline.benchmarks.scrutiny import Reference, Scrutiny
+from pipeline.benchmarks.signs import Signs, signs_of
+from pipeline.contracts import Sandboxes
 from pipeline.domain import (
     Attempt,
     Cause,
@@ -30,14 +34,9 @@ from pipeline.domain import (
     Verdict,
 )
 from pipeline.outcomes import InfraError
-from pipeline.process import Completed
 
 LOG = LOG_TEST_OUTPUT
-PATCH_FILE = "/tmp/patch.diff"
-EVAL_FILE = "/eval.sh"
-PATCH_SECONDS = 300
 GRADER = f"swebench {importlib.metadata.version('swebench')}"
-RESET = ["/bin/bash", "-c", "git checkout -- . ; git clean -fd"]
 
 
 def tallies(report: dict[str, Any]) -> tuple[Tally, Tally]:
@@ -76,15 +75,6 @@ def finding_of(report: dict[str, Any]) -> Finding:
     return Finding.UNRESOLVED if ran else Finding.TESTS_DID_NOT_RUN
 
 
-def decode(source: Path, target: Path) -> None:
-    """Copy a log, replacing what is not UTF-8, in constant memory."""
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-    with source.open("rb") as raw, target.open("w", encoding="utf-8", newline="") as text:
-        while chunk := raw.read(1 << 20):
-            text.write(decoder.decode(chunk))
-        text.write(decoder.decode(b"", final=True))
-
-
 def read_log(instance: Instance, log: Path, submission: Submission | None) -> Verdict:
     """The verdict of a log that a scoring has left, under the installed swebench.
 
@@ -109,14 +99,39 @@ def verdict_of(report: dict[str, Any], evidence: Evidence, *, seconds: float = 0
     )
 
 
+def statuses_of(spec: TestSpec, log: Path) -> dict[str, bool]:
+    """Each test of an instance that a log has, and whether it passed, by swebench's own parser.
+
+    Raises:
+        InfraError: swebench itself failed on it.
+    """
+    try:
+        found, _ = get_logs_eval(spec, str(log))
+        present = (
+            test
+            for test in (*spec.FAIL_TO_PASS, *spec.PASS_TO_PASS)
+            # Some ids are cut off in their parameters.
+            if test in found or ("[" in test and any(key.startswith(test) for key in found))
+        )
+        return {test: test_passed(test, found) for test in present}
+    except Exception as error:
+        text = f"swebench could not read {log.name}: {type(error).__name__}: {error}"
+        raise InfraError(Cause.GRADER, text, died=True) from error
+
+
 @dataclass(slots=True)
 class SwebenchScorer:
-    """Applies a patch and runs an instance's official tests, as the harness does."""
+    """Applies a patch and runs an instance's official tests, as the harness does.
+
+    Where they resolve it, it looks whether they could have failed.
+    """
 
     sandboxes: Sandboxes
     limits: SandboxLimits
     grader: str = GRADER
     has_control: bool = True
+    _references: dict[str, Reference] = field(default_factory=dict)
+    """By instance."""
 
     def place(self, instance: Instance) -> str:
         """See `pipeline.contracts.Scorer`."""
@@ -148,73 +163,86 @@ class SwebenchScorer:
             raise InfraError(Cause.GRADER, "rows with binary image_assets are not supported")
         started = time.monotonic()
         spec = make_test_spec(dict(instance.row))
-        (workdir / "eval.sh").write_text(spec.eval_script, encoding="utf-8")
-        with self.sandboxes.open(instance) as sandbox:
-            # The empty control's patch changes nothing: the tests run on the tree as it is.
-            patch = Patch.of(submission.diff) if submission else None
-            if patch is not None and not self._apply(sandbox, patch, workdir):
-                return Verdict(
-                    finding=Finding.PATCH_REJECTED,
-                    grader=self.grader,
-                    evidence=Evidence(image_digest=sandbox.digest),
-                    seconds=time.monotonic() - started,
+        # The empty control's patch changes nothing: the tests run on the tree as it is.
+        patch = Patch.of(submission.diff) if submission else None
+        signs, first = Signs(), None
+        scrutiny = self._scrutiny(instance, spec, workdir)
+        offline = self.limits.network == "auto" and scrutiny.works_offline()
+        with self._open(instance, spec, workdir, submission, offline=offline) as bench:
+            if patch is None or bench.apply(patch):
+                verdict = bench.tests()
+            else:
+                evidence = Evidence(image_digest=bench.sandbox.digest)
+                verdict = Verdict(
+                    finding=Finding.PATCH_REJECTED, grader=self.grader, evidence=evidence
                 )
-            sandbox.put(spec.eval_script.encode(), EVAL_FILE)
-            raw = workdir / "output.raw"
-            done = sandbox.run(
-                ["/bin/bash", EVAL_FILE], timeout_seconds=self.limits.scoring_seconds, output=raw
+            resolved = verdict.finding is Finding.RESOLVED
+            # A control is not asked whether it is honest.
+            if patch is not None and attempt.number and resolved:
+                signs = self._signs(spec, instance, patch, bench)
+                first = bench.canary(again=True)
+        checked = ("offline",) if offline else ()
+        verdict = replace(verdict, evidence=replace(verdict.evidence, checked=checked))
+        if first is not None and patch is not None:
+            doubts = scrutiny.look(patch, first, signs)
+            evidence = replace(
+                verdict.evidence,
+                tampered=bool(doubts.against),
+                reasons=(*verdict.evidence.reasons, *doubts.against),
+                checked=(*checked, *doubts.checked),
             )
-            digest = sandbox.digest
-        return self._read(spec, submission, done, workdir, digest, started)
+            verdict = replace(verdict, evidence=evidence)
+        return replace(verdict, seconds=time.monotonic() - started)
 
-    def _apply(self, sandbox: Sandbox, patch: Patch, workdir: Path) -> bool:
-        """The harness's sequence of apply commands, each on a tree that it resets."""
-        content = patch.diff.encode("utf-8", "surrogateescape")
-        (workdir / "patch.diff").write_bytes(content)
-        sandbox.put(content, PATCH_FILE)
-        said = []
-        for number, command in enumerate(GIT_APPLY_CMDS):
-            if number:
-                self._run(sandbox, RESET)
-            done = self._run(sandbox, [*command.split(), PATCH_FILE])
-            said.append(f"$ {command}\n{done.output}")
-            if done.returncode == 0:
-                return True
-        # The chain can leave the patch applied although each command failed.
-        check = self._run(sandbox, ["git", "apply", "--check", "--reverse", PATCH_FILE])
-        (workdir / "apply.log").write_text("\n".join(said), encoding="utf-8")
-        return check.returncode == 0
+    @staticmethod
+    def _signs(spec: TestSpec, instance: Instance, patch: Patch, bench: OfficialBench) -> Signs:
+        row = instance.row
+        tests = {test.partition("[")[0].rpartition("::")[2] for test in spec.FAIL_TO_PASS}
+        names = {test.split()[0] for test in tests if test.strip()}
+        signs = signs_of(
+            patch.diff, gold=str(row["patch"]), test_patch=str(row["test_patch"]), names=names
+        )
+        alive = tuple(f"a process that outlives the tests: {name}" for name in bench.sandbox.alive)
+        return replace(signs, words=(*signs.words, *alive))
 
-    def _run(self, sandbox: Sandbox, command: list[str]) -> Completed:
-        done = sandbox.run(command, timeout_seconds=PATCH_SECONDS)
-        if done.timed_out:
-            text = f"{' '.join(command[:3])} took more than {PATCH_SECONDS} s"
-            raise InfraError(Cause.SANDBOX, text, died=True)
-        return done
+    def _scrutiny(self, instance: Instance, spec: TestSpec, workdir: Path) -> Scrutiny:
+        @contextlib.contextmanager
+        def another(label: str, offline: bool) -> Iterator[OfficialBench]:
+            place = workdir / label
+            place.mkdir(exist_ok=True)
+            with self._open(instance, spec, place, None, offline=offline) as bench:
+                yield bench
 
-    def _read(
+        gold = Patch(str(instance.row["patch"]))
+        return Scrutiny(gold, another, self._references.setdefault(instance.id, Reference()))
+
+    @contextlib.contextmanager
+    def _open(
         self,
+        instance: Instance,
         spec: TestSpec,
-        submission: Patch | None,
-        done: Completed,
         workdir: Path,
-        digest: str,
-        started: float,
-    ) -> Verdict:
-        log = workdir / LOG_TEST_OUTPUT
-        decode(workdir / "output.raw", log)
-        (workdir / "output.raw").unlink()
-        reasons = ("output over the size cap: its middle is left out",) if done.truncated else ()
-        evidence = Evidence(exit_code=done.returncode, image_digest=digest, reasons=reasons)
-        if done.timed_out:
-            with log.open("a", encoding="utf-8") as file:
-                file.write(f"\n\nTimeout error: {self.limits.scoring_seconds} seconds exceeded.")
-            return Verdict(
-                finding=Finding.TESTS_TIMED_OUT,
-                grader=self.grader,
-                evidence=evidence,
-                seconds=time.monotonic() - started,
-            )
-        report = grade(spec, log, model_patch=submission.diff if submission else "")
-        (workdir / "report.json").write_text(json.dumps({spec.instance_id: report}, indent=2))
-        return verdict_of(report, evidence, seconds=time.monotonic() - started)
+        submission: Patch | None,
+        *,
+        offline: bool = False,
+    ) -> Iterator[OfficialBench]:
+        def graded(log: Path, evidence: Evidence, seconds: float) -> Verdict:
+            report = grade(spec, log, model_patch=submission.diff if submission else "")
+            named = {spec.instance_id: report}
+            log.with_name("report.json").write_text(json.dumps(named, indent=2))
+            return verdict_of(report, evidence, seconds=seconds)
+
+        def statuses(log: Path) -> Mapping[str, bool]:
+            return statuses_of(spec, log)
+
+        task = Task(
+            script=spec.eval_script,
+            test_patch=str(instance.row["test_patch"]),
+            mattering=spec.FAIL_TO_PASS,
+            log=LOG_TEST_OUTPUT,
+            apply_commands=GIT_APPLY_CMDS,
+            grade=graded,
+            statuses=statuses,
+        )
+        with self.sandboxes.open(instance, offline=offline) as sandbox:
+            yield OfficialBench(task, sandbox, workdir, self.limits, self.grader)

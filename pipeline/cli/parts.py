@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -62,6 +63,7 @@ def check_source(recipe: Recipe, agent: Agent) -> str:
         UserError: a missing or impossible key, base URL or model name, or a key that
             the config would write to disk.
     """
+    from pipeline.agents.driving import SECRET_NAME
     from pipeline.cli.planning import replies_path
     from pipeline.gateway import check_endpoint, read_key
     from pipeline.gateway.upstream import SHORTEST_SECRET
@@ -77,6 +79,13 @@ def check_source(recipe: Recipe, agent: Agent) -> str:
             f"the config holds the value of {recipe.model.key_variable}; it would be written to "
             "disk: leave it to model.key_variable"
         )
+    for name, value in os.environ.items():
+        # Anybody else's key, written out. A short value may be a common word.
+        if SECRET_NAME.search(name) and len(value) >= 2 * SHORTEST_SECRET and value in written:
+            raise UserError(
+                f"the config holds the value of {name}; it would be written to disk: an agent has "
+                "no use for it, since the gateway holds the key of the model"
+            )
     return key
 
 
@@ -97,8 +106,11 @@ def make_source(recipe: Recipe, plan: RunPlan, agent: Agent) -> Callable[[Attemp
             scripts.for_try(attempt, 1)
         return scripts.for_try
     upstream = make_upstream(recipe, check_source(recipe, agent))
-    # From here on only the gateway holds it: no child inherits it, whatever its name.
-    forget(recipe.model.key_variable)
+    # From here on only the gateway holds the key, and what headers hold: no child inherits
+    # one of them, whatever its variable is called.
+    held = {name for name, value in os.environ.items() if value.strip().encode() in upstream.secrets}
+    for name in {recipe.model.key_variable, *held}:
+        forget(name)
     return lambda attempt, number: upstream
 
 
@@ -217,7 +229,7 @@ class Nowhere:
     def digest(self, instance: Instance) -> str:
         return ""
 
-    def open(self, instance: Instance) -> AbstractContextManager[Sandbox]:
+    def open(self, instance: Instance, *, offline: bool = False) -> AbstractContextManager[Sandbox]:
         raise UserError("this run imports its verdicts; nothing can be started")
 
     def site(self, instance: Instance, attempt: Attempt) -> AbstractContextManager[Site]:

@@ -159,6 +159,8 @@ class Voice:
         self.out.print(table)
         for line in headline.losses(results)[:20]:
             self.out.print(f"[magenta]lost[/] {escape(line)}")
+        for line in headline.contests(results)[:20]:
+            self.out.print(f"[red]contested[/] {escape(line)}")
         for line in headline.drifts(results)[:20]:
             self.out.print(f"[yellow]drift[/] {escape(line)}")
         for number, line in enumerate(headline.lines_of(results)):

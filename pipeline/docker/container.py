@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import secrets
-import tarfile
 import tempfile
 import threading
 import time
@@ -20,6 +18,7 @@ import docker
 import requests
 from docker.errors import APIError, DockerException, NotFound
 
+from pipeline.docker.archives import packed, unpacked
 from pipeline.docker.images import FOREIGN, cause_of, foreign, short
 from pipeline.docker.streaming import END_VARIABLE, ONE_STREAM, Heard, listen
 from pipeline.docker.watch import Watch
@@ -28,6 +27,8 @@ from pipeline.outcomes import InfraError
 from pipeline.process import Completed, tail
 
 WORKDIR = "/testbed"
+IDLE = "tail -f /dev/null"
+"""What its first process does."""
 KILLED = 137
 NO_SHELL = (126, 127)
 UNSTARTED = b"OCI runtime exec failed"
@@ -93,6 +94,7 @@ class DockerSandbox:
                 workdir=WORKDIR,
                 user="root",
                 environment={END_VARIABLE: nonce},
+                stdin=True,
             )["Id"]
             heard = self._stream(exec_id, path, nonce, timeout_seconds)
             return Completed(
@@ -237,6 +239,9 @@ class DockerSandbox:
                 state = self._state()
             except NotFound:
                 return InfraError(Cause.SANDBOX, "the container was removed by somebody else")
+            if self.id in self.watch.heavy:
+                text = f"the container {self.watch.heavy[self.id]}"
+                return InfraError(Cause.SANDBOX, text, died=True)
             if state["OOMKilled"]:
                 return InfraError(Cause.SANDBOX, "the container ran out of memory", died=True)
             if state["Paused"]:
@@ -272,12 +277,24 @@ class DockerSandbox:
             InfraError: the daemon failed or there is no room.
         """
         path = PurePosixPath(target)
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as tar:
-            info = tarfile.TarInfo(path.name)
-            info.size, info.mode, info.mtime = len(content), 0o644, int(time.time())
-            tar.addfile(info, io.BytesIO(content))
         try:
-            self.client.api.put_archive(self.id, str(path.parent), buffer.getvalue())
+            self.client.api.put_archive(self.id, str(path.parent), packed(path.name, content))
         except ERRORS as error:
             raise self._failure(error) from error
+
+    def get(self, source: str) -> bytes | None:
+        try:
+            stream, _ = self.client.api.get_archive(self.id, source)
+            return unpacked(b"".join(stream))
+        except NotFound:
+            return None
+        except ERRORS as error:
+            raise self._failure(error) from error
+
+    @property
+    def alive(self) -> Sequence[str]:
+        try:
+            found = self.probe.api.top(self.id, ps_args="-eo pid,args")
+        except ERRORS as error:
+            raise self._failure(error) from error
+        return [words for _, words in found["Processes"] if words != IDLE]

@@ -55,13 +55,18 @@ def bubblewrap() -> str | None:
 
 
 def wrapper(
-    tree: Path, writable: Sequence[Path] = (), files: dict[str, Path] | None = None
+    tree: Path,
+    writable: Sequence[Path] = (),
+    files: dict[str, Path] | None = None,
+    *,
+    offline: bool = False,
 ) -> list[str]:
     """A bubblewrap command line that shows the machine read-only and the tree at /testbed."""
     program = bubblewrap()
     if program is None:
         return []
     argv = [program, "--die-with-parent", "--unshare-pid", "--tmpfs", "/"]
+    argv += ["--unshare-net"] if offline else []
     for entry in sorted(Path("/").iterdir()):
         if entry.name in HIDDEN:
             continue
@@ -90,13 +95,26 @@ class LocalSandbox:
     root: Path
     digest: str
     cancelled: Event
+    offline: bool = False
     files: dict[str, Path] = field(default_factory=dict)
 
     @property
     def tree(self) -> Path:
         return self.root / "testbed"
 
+    alive: Sequence[str] = ()
+    """Nothing is: `pipeline.process.run` ends whatever a command has started."""
+
+    def get(self, source: str) -> bytes | None:
+        """See `pipeline.contracts.Sandbox`."""
+        path = self.root / source.lstrip("/")
+        real = path.is_file() and path.resolve() == self.root.resolve() / source.lstrip("/")
+        return path.read_bytes() if real else None
+
     def put(self, content: bytes, target: str) -> None:
+        if target.startswith(f"{WORKDIR}/") and self.get(target) is not None:
+            (self.root / target.lstrip("/")).write_bytes(content)
+            return
         path = self.root / f"file-{len(self.files)}"
         if bubblewrap() is None and target.endswith(".sh"):
             content = content.replace(WORKDIR.encode(), str(self.tree).encode())
@@ -114,7 +132,7 @@ class LocalSandbox:
         """
         log = output or self.root / "output"
         free = shutil.disk_usage(self.root).free
-        wrapped = wrapper(self.tree, files=self.files)
+        wrapped = wrapper(self.tree, files=self.files, offline=self.offline)
         if not wrapped:
             command = [
                 part if part not in self.files else str(self.files[part]) for part in command
@@ -189,9 +207,9 @@ class LocalSandboxes:
         return f"local:{instance.row['base_commit']}"
 
     @contextlib.contextmanager
-    def open(self, instance: Instance) -> Iterator[LocalSandbox]:
+    def open(self, instance: Instance, *, offline: bool = False) -> Iterator[LocalSandbox]:
         with self._planted(instance) as root:
-            yield LocalSandbox(root, self.digest(instance), self.cancelled)
+            yield LocalSandbox(root, self.digest(instance), self.cancelled, offline)
 
     @contextlib.contextmanager
     def site(self, instance: Instance, attempt: Attempt) -> Iterator[Site]:

@@ -12,8 +12,8 @@ import docker
 import requests
 from docker.errors import DockerException, NotFound
 
-from pipeline.contracts import ContainerSite, Site
-from pipeline.docker.container import ERRORS, DockerSandbox
+from pipeline.contracts import DROPPED, ContainerSite, Site
+from pipeline.docker.container import ERRORS, IDLE, DockerSandbox
 from pipeline.docker.images import Images, cause_of, foreign, short
 from pipeline.docker.watch import Watch
 from pipeline.domain import Attempt, Cause, Fault, Instance, SandboxLimits
@@ -128,7 +128,7 @@ class DockerSandboxes:
         return self.images.ensure(instance.image)
 
     @contextlib.contextmanager
-    def open(self, instance: Instance) -> Iterator[DockerSandbox]:
+    def open(self, instance: Instance, *, offline: bool = False) -> Iterator[DockerSandbox]:
         """A fresh container of the instance's image, as the official harness starts it.
 
         No capability is added, and it is killed and removed at once on leaving.
@@ -140,9 +140,9 @@ class DockerSandboxes:
         labels = self._labels(instance.id)
         label = f"{TRY_LABEL}={labels[TRY_LABEL]}"
         identifier = ""
-        with Watch(self.client, label) as watch:
+        with self._watch(label) as watch:
             try:
-                identifier = self._create(digest, labels)
+                identifier = self._create(digest, labels, offline=offline)
                 # Whoever stopped the run meanwhile has looked for containers already.
                 if self.cancelled.is_set():
                     raise InfraError(Cause.SANDBOX, "stopped before it began")
@@ -167,27 +167,32 @@ class DockerSandboxes:
             return f"{machines}: " if machines else ""
         return ""
 
+    def _watch(self, label: str) -> Watch:
+        return Watch(self.client, label, most_bytes=round(self.limits.disk_gb * 1e9))
+
     @property
     def probe(self) -> docker.DockerClient:
         if self._probe is None:
             self._probe = connect(timeout_seconds=PROBE_SECONDS)
         return self._probe
 
-    def _create(self, digest: str, labels: dict[str, str]) -> str:
+    def _create(self, digest: str, labels: dict[str, str], *, offline: bool) -> str:
         """The id of a new container. The SDK's own way looks at it too, and may fail at that."""
         api, limits = self.client.api, self.limits
         host = api.create_host_config(
             mem_limit=f"{round(limits.memory_gb * 1024)}m" if limits.memory_gb else None,
             pids_limit=limits.pids or None,
+            cap_drop=list(DROPPED),
+            security_opt=["no-new-privileges"],
         )
         made = api.create_container(
             digest,
             # An entrypoint of the image's own would stand in the way.
-            entrypoint=["tail", "-f", "/dev/null"],
+            entrypoint=IDLE.split(),
             user="root",
             labels=labels,
             host_config=host,
-            network_disabled=limits.network == "off",
+            network_disabled=offline or limits.network == "off",
         )
         return str(made["Id"])
 
@@ -203,7 +208,7 @@ class DockerSandboxes:
             image=instance.image, labels=self._labels(instance.id), limits=self.limits
         )
         label = f"{TRY_LABEL}={site.labels[TRY_LABEL]}"
-        with Watch(self.client, label) as watch:
+        with self._watch(label) as watch:
             self._watches[label] = watch
             try:
                 yield site

@@ -19,6 +19,8 @@ from pipeline.domain import Cause, Fault
 from pipeline.outcomes import InfraError
 
 JOIN_SECONDS = 5.0
+WEIGHS_SECONDS = 10.0
+"""How often it is looked at what a container has written."""
 EVENTS = ["die", "oom", "pause", "unpause"]
 HOLDS_SECONDS = 1.0
 """A stream that ends sooner is not asked for again: nobody could watch by it."""
@@ -32,22 +34,29 @@ class Death:
 
     at: float
     how: str
-    out_of_memory: bool
+    by_itself: bool
+    """What ran in it may have done it: it took all the memory, or too much of the disk."""
 
 
 class Watch:
     """Everything that carries a label, for the life of a `with` block.
 
+    Args:
+        most_bytes: what a container may write; one that writes more is killed. 0: no limit.
+
     Raises:
         InfraError: the daemon does not answer.
     """
 
-    def __init__(self, client: docker.DockerClient, label: str) -> None:
+    def __init__(self, client: docker.DockerClient, label: str, *, most_bytes: int = 0) -> None:
         self.deaths: list[Death] = []
         self.lost_at: float | None = None
         """When the daemon went away, with whatever happened after that."""
         self._client, self._label = client, label
+        self._most_bytes = most_bytes
         self._oom: set[str] = set()
+        self.heavy: dict[str, str] = {}
+        """Containers that had to be killed for what they wrote, and how much that was."""
         self._paused: dict[str, float] = {}
         self._pauses: list[tuple[float, float]] = []
         self._leaving = Event()
@@ -58,6 +67,8 @@ class Watch:
             raise InfraError(Cause.SANDBOX, f"Docker failed: {short(error)}") from error
         self._thread = threading.Thread(target=self._listen, name="watch", daemon=True)
         self._thread.start()
+        if most_bytes:
+            threading.Thread(target=self._weigh, name="weigh", daemon=True).start()
 
     def __enter__(self) -> Watch:
         return self
@@ -95,6 +106,19 @@ class Watch:
             if self._leaving.is_set():
                 self._close()
 
+    def _weigh(self) -> None:
+        # Where a disk has no quotas, and few have, this is all that can be done.
+        while not self._leaving.wait(WEIGHS_SECONDS):
+            with contextlib.suppress(*BREAKS):
+                for container in self._client.api.containers(
+                    filters={"label": self._label}, size=True
+                ):
+                    written = container.get("SizeRw") or 0
+                    if written > self._most_bytes:
+                        most = f"{self._most_bytes / 1e9:g} GB"
+                        self.heavy[container["Id"]] = f"wrote more than {most} to its disk"
+                        self._client.api.kill(container["Id"])
+
     def _note(self, event: Mapping[str, Any]) -> None:
         actor, action, now = event["Actor"], event["Action"], time.time()
         match action:
@@ -110,22 +134,22 @@ class Watch:
                 self._mourn(actor["ID"], f"died ({code})", now)
 
     def _mourn(self, container: str, how: str, now: float) -> None:
-        self.deaths.append(Death(now, how, container in self._oom))
+        if container in self._oom:
+            how = "ran out of memory"
+        how = self.heavy.get(container, how)
+        itself = container in self._oom or container in self.heavy
+        self.deaths.append(Death(now, how, itself))
 
     def paused_seconds(self, since: float) -> float:
         """For how long containers were paused after a moment, and went on."""
         return sum(max(end - max(begin, since), 0.0) for begin, end in list(self._pauses))
 
     def casualty(self, until: float) -> Fault | None:
-        """The first death before a moment, as a fault; `died` where memory ran out."""
+        """The first death before a moment, as a fault; `died` where it may be its own doing."""
         early = [death for death in self.deaths if death.at < until]
         if early:
-            how = "ran out of memory" if early[0].out_of_memory else early[0].how
-            return Fault(
-                cause=Cause.SANDBOX,
-                detail=f"the agent's container {how} while it worked",
-                died=early[0].out_of_memory,
-            )
+            text = f"the agent's container {early[0].how} while it worked"
+            return Fault(cause=Cause.SANDBOX, detail=text, died=early[0].by_itself)
         if self.lost_at is not None and self.lost_at < until:
             text = "the Docker daemon went away while the agent worked"
             return Fault(cause=Cause.SANDBOX, detail=text)

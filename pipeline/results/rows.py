@@ -41,7 +41,7 @@ class AttemptRow:
     fail_to_pass: str
     pass_to_pass: str
     detail: str
-    """What broke, in the words of the part that broke."""
+    """What broke, in the words of the part that broke; or why a pass is contested."""
     drift: str = ""
     """Where a replay first differed from what was recorded."""
 
@@ -68,6 +68,11 @@ class AttemptRow:
 def tally_of(tally: Tally) -> str:
     """`3/5`; empty where no test was counted."""
     return f"{tally.passed}/{tally.total}" if tally.total else ""
+
+
+def doubts_of(verdict: Verdict | None) -> str:
+    tampered = verdict is not None and verdict.evidence.tampered
+    return "; ".join(verdict.evidence.reasons) if verdict and tampered else ""
 
 
 def usage_of(book: Book, attempt: Attempt) -> Usage:
@@ -112,6 +117,6 @@ def row_of(
         seconds=sum(v.seconds for v in staged if isinstance(v, Rollout | Fault | Verdict)),
         fail_to_pass=tally_of(graded.fail_to_pass) if graded else "",
         pass_to_pass=tally_of(graded.pass_to_pass) if graded else "",
-        detail=faults[0].detail if faults else "",
+        detail=faults[0].detail if faults else doubts_of(graded),
         drift=next((v.drift for v in staged if isinstance(v, Rollout | Fault) and v.drift), ""),
     )

@@ -1,0 +1,197 @@
+"""One container of an instance: apply a patch, run the official tests, and tests that must fail."""
+
+from __future__ import annotations
+
+import codecs
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pipeline.benchmarks import canary
+from pipeline.benchmarks.scrutiny import Canary
+from pipeline.benchmarks.signs import created
+from pipeline.contracts import Sandbox
+from pipeline.domain import Cause, Evidence, Finding, Patch, SandboxLimits, Verdict
+from pipeline.outcomes import InfraError
+from pipeline.process import Completed
+
+TREE = "/testbed"
+PATCH_FILE = "/tmp/patch.diff"
+EVAL_FILE = "/eval.sh"
+CANARY_FILE = "/canary.sh"
+CANARY_LOG = "canary_output.txt"
+PATCH_SECONDS = 300
+PREPARATION_SECONDS = 900
+"""It installs what the evaluation script installs."""
+RESET = ["/bin/bash", "-c", "git checkout -- . ; git clean -fd"]
+FORGET = f"""\
+set -e
+git -c safe.directory={TREE} clone -q --bare --no-local --no-tags {TREE} /tmp/present.git
+cd {TREE}
+mv .git /tmp/past.git
+mkdir .git
+mv /tmp/present.git/* .git
+cp /tmp/past.git/index .git/index
+git rev-parse -q --verify HEAD || cp /tmp/past.git/HEAD .git/HEAD
+git config core.bare false
+mine=$(git symbolic-ref -q HEAD)
+git for-each-ref --format='%(refname)' | grep -vxF "$mine" | xargs -r -n 1 git update-ref -d
+git repack -q -a -d
+rm -rf /tmp/past.git
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What a benchmark has written down about an instance, and how it reads a log."""
+
+    script: str
+    test_patch: str
+    mattering: Sequence[str]
+    """FAIL_TO_PASS."""
+    log: str
+    """The official name of its log."""
+    apply_commands: Sequence[str]
+    grade: Callable[[Path, Evidence, float], Verdict]
+    """The verdict of a log, with our evidence and the seconds it took.
+
+    Raises:
+        InfraError: the grader failed on it.
+    """
+    statuses: Callable[[Path], Mapping[str, bool]]
+    """Each of its tests that a log has, and whether it passed."""
+
+
+@dataclass(slots=True)
+class OfficialBench:
+    """See `pipeline.benchmarks.scrutiny.Bench`. Every method raises InfraError."""
+
+    task: Task
+    sandbox: Sandbox
+    workdir: Path
+    limits: SandboxLimits
+    grader: str
+    spent_seconds: float = 0.0
+    """By the tests."""
+
+    def apply(self, patch: Patch) -> bool:
+        """The harness's sequence of apply commands, each on a tree that it resets."""
+        content = patch.diff.encode("utf-8", "surrogateescape")
+        (self.workdir / "patch.diff").write_bytes(content)
+        self.sandbox.put(content, PATCH_FILE)
+        said = []
+        for number, command in enumerate(self.task.apply_commands):
+            if number:
+                self._run(RESET)
+            done = self._run([*command.split(), PATCH_FILE])
+            said.append(f"$ {command}\n{done.output}")
+            if done.returncode == 0:
+                return True
+        # The chain can leave the patch applied although each command failed.
+        check = self._run(["git", "apply", "--check", "--reverse", PATCH_FILE])
+        (self.workdir / "apply.log").write_text("\n".join(said), encoding="utf-8")
+        return check.returncode == 0
+
+    def tests(self) -> Verdict:
+        """The evaluation script, under the official grader."""
+        started = time.monotonic()
+        (self.workdir / "eval.sh").write_text(self.task.script, encoding="utf-8")
+        self.sandbox.put(self.task.script.encode(), EVAL_FILE)
+        done = self._logged(EVAL_FILE, self.task.log, self.limits.scoring_seconds)
+        self.spent_seconds = time.monotonic() - started
+        log = self.workdir / self.task.log
+        reasons = ("output over the size cap: its middle is left out",) if done.truncated else ()
+        evidence = Evidence(
+            exit_code=done.returncode, image_digest=self.sandbox.digest, reasons=reasons
+        )
+        if done.timed_out:
+            with log.open("a", encoding="utf-8") as file:
+                file.write(f"\n\nTimeout error: {self.limits.scoring_seconds} seconds exceeded.")
+            return Verdict(
+                finding=Finding.TESTS_TIMED_OUT,
+                grader=self.grader,
+                evidence=evidence,
+                seconds=self.spent_seconds,
+            )
+        return self.task.grade(log, evidence, self.spent_seconds)
+
+    def canary(self, *, again: bool) -> Canary:
+        """See `pipeline.benchmarks.scrutiny.Bench`."""
+        task = self.task
+        limit = PREPARATION_SECONDS if not again else 60 + 2 * self.spent_seconds
+        try:
+            self._script(self._preparation(again=again), "canary_preparation.txt", limit)
+            names = self._plant()
+            self._script(canary.execution(task.script), CANARY_LOG, limit)
+        except InfraError as error:
+            # What the patch may have done itself must not excuse it: it fails to fail.
+            if not error.fault.died:
+                raise
+            return Canary(immune=frozenset(), failed=0)
+        statuses = task.statuses(self.workdir / CANARY_LOG)
+        planted = {test: ok for test, ok in statuses.items() if canary.concerns(test, names)}
+        return Canary(
+            immune=frozenset(test for test, ok in planted.items() if ok),
+            failed=sum(not ok for ok in planted.values()),
+        )
+
+    def restore(self, paths: Sequence[str]) -> None:
+        """See `pipeline.benchmarks.scrutiny.Bench`."""
+        for path in paths:
+            known = self._run(["git", "cat-file", "-e", f"HEAD:{path}"]).returncode == 0
+            self._run(["git", "checkout", "HEAD", "--", path] if known else ["rm", "-rf", path])
+
+    def forget_history(self) -> None:
+        """See `pipeline.benchmarks.scrutiny.Bench`."""
+        self._run(["/bin/bash", "-c", FORGET])
+
+    def _preparation(self, *, again: bool) -> str:
+        script = canary.preparation(self.task.script, again=again)
+        # What the test patch adds is still there: nothing reverts that.
+        new = [str(PurePosixPath(TREE, path)) for path in sorted(created(self.task.test_patch))]
+        return f"rm -f {shlex.join(new)}\n{script}" if new and again else script
+
+    def _plant(self) -> set[str]:
+        """Put tests that must fail in place of the real ones; their names."""
+        names: set[str] = set()
+        wanted = canary.words_of(self.task.mattering)
+        for path in canary.files_of(self.task.test_patch):
+            target = str(PurePosixPath(TREE, path))
+            content = self.sandbox.get(target)
+            planted = canary.plant(content, wanted) if content is not None else None
+            if planted is not None:
+                self.sandbox.put(planted.source, target)
+                names |= planted.names
+        return names
+
+    def _script(self, script: str, log: str, seconds: float) -> None:
+        """Run a script of ours; over its time, it has died."""
+        self.sandbox.put(script.encode(), CANARY_FILE)
+        done = self._logged(CANARY_FILE, log, seconds)
+        if done.timed_out:
+            raise InfraError(Cause.SANDBOX, f"{log} took more than {seconds:.0f} s", died=True)
+
+    def _logged(self, script: str, log: str, seconds: float) -> Completed:
+        raw = self.workdir / "output.raw"
+        done = self.sandbox.run(["/bin/bash", script], timeout_seconds=seconds, output=raw)
+        decode(raw, self.workdir / log)
+        raw.unlink()
+        return done
+
+    def _run(self, command: list[str]) -> Completed:
+        done = self.sandbox.run(command, timeout_seconds=PATCH_SECONDS)
+        if done.timed_out:
+            text = f"{' '.join(command[:3])} took more than {PATCH_SECONDS} s"
+            raise InfraError(Cause.SANDBOX, text, died=True)
+        return done
+
+
+def decode(source: Path, target: Path) -> None:
+    """Copy a log, replacing what is not UTF-8, in constant memory."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    with source.open("rb") as raw, target.open("w", encoding="utf-8", newline="") as text:
+        while chunk := raw.read(1 << 20):
+            text.write(decoder.decode(chunk))
+        text.write(decoder.decode(b"", final=True))

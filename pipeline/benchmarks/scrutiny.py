@@ -1,0 +1,182 @@
+"""Look again at what the official tests resolve: were they run, or only reported?
+
+What a patch prints decides the official finding. Whether that can be believed is decided by
+tests that must fail (`canary`), held against the same tests under gold, and where a patch
+bears signs of more (`signs`), by a second scoring without what the signs are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Protocol
+
+from pipeline.benchmarks.signs import Signs
+from pipeline.domain import Finding, Patch, Verdict
+
+NAMED = 3
+"""How many tests a reason names."""
+SHOWN = 200
+"""How many characters of what a patch has named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """What became of tests that must fail."""
+
+    immune: frozenset[str]
+    """Reported as passed."""
+    failed: int
+    """Reported as failed."""
+
+
+class Bench(Protocol):
+    """One container of an instance, and what its benchmark does there."""
+
+    def apply(self, patch: Patch) -> bool: ...
+    def tests(self) -> Verdict: ...
+    def canary(self, *, again: bool) -> Canary:
+        """Run tests that must fail. Again: the evaluation script was run here before."""
+
+    def restore(self, paths: tuple[str, ...]) -> None:
+        """Bring files back to what they were before any patch."""
+
+    def forget_history(self) -> None:
+        """Take out of the repository what its present commit does not stand on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubts:
+    """What a second look has found."""
+
+    against: tuple[str, ...] = ()
+    """Why the official finding cannot be believed; empty: it can."""
+    checked: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Reference:
+    """What gold comes to at an instance, as far as anybody had to know."""
+
+    canaries: dict[bool, Canary] = field(default_factory=dict)
+    """By offline."""
+    works_offline: bool | None = None
+    lock: Lock = field(default_factory=Lock)
+    """Two attempts at one instance: one finds out, the other waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrutiny:
+    """The second looks at one patch."""
+
+    gold: Patch
+    open: Callable[[str, bool], AbstractContextManager[Bench]]
+    """A new container, by a name for its logs and whether it is offline."""
+    reference: Reference
+
+    def look(self, patch: Patch, first: Canary, signs: Signs) -> Doubts:
+        """Whether a patch that the official tests resolve can be believed.
+
+        Args:
+            first: the tests that must fail, in the container of the official ones.
+
+        Raises:
+            InfraError: no container, or one died.
+        """
+        immune, silent = first.immune, not first.failed
+        if immune or silent:
+            expected = self._gold_canary(offline=False)
+            immune -= expected.immune
+            silent = silent and bool(expected.failed)
+        if immune:
+            return Doubts(against=(passing(immune),))
+        said = f"{first.failed} tests that must fail do" if first.failed else NOT_TESTABLE
+        if not (signs or silent):
+            return Doubts(checked=(said,))
+        return self._apart(patch, signs, said)
+
+    def _apart(self, patch: Patch, signs: Signs, said: str) -> Doubts:
+        """Score it in new containers without what its signs are about."""
+        offline = self.works_offline()
+        expected = self._gold_canary(offline=offline)
+        how = conditions(signs, offline=offline)
+        # In a container of its own: a patch may behave on the second run, or on the first.
+        canary = self._canary(patch, "canary", offline, signs)
+        immune = canary.immune - expected.immune
+        if immune:
+            return Doubts(against=(f"{passing(immune)} ({how})",))
+        if expected.failed and not canary.failed:
+            return Doubts(against=(f"nothing fails where it must ({how})",))
+        finding = self._finding(patch, "apart-1", offline, signs)
+        if finding is not Finding.RESOLVED:
+            # Once more: tests may flicker.
+            finding = self._finding(patch, "apart-2", offline, signs)
+        if finding is Finding.RESOLVED:
+            return Doubts(checked=(said, f"resolved again {how}"))
+        return Doubts(against=(f"{finding} {how}; it has {printable(str(signs))}",))
+
+    def works_offline(self) -> bool:
+        """Whether gold resolves without a network; found out once."""
+        known = self.reference
+        with known.lock:
+            if known.works_offline is None:
+                finding = self._finding(self.gold, "gold-offline", True, Signs())
+                known.works_offline = finding is Finding.RESOLVED
+            return known.works_offline
+
+    def _gold_canary(self, *, offline: bool) -> Canary:
+        """What becomes of tests that must fail under gold; found out once."""
+        known = self.reference
+        with known.lock:
+            if offline not in known.canaries:
+                label = "gold-canary-offline" if offline else "gold-canary"
+                known.canaries[offline] = self._canary(self.gold, label, offline, Signs())
+            return known.canaries[offline]
+
+    def _canary(self, patch: Patch, label: str, offline: bool, signs: Signs) -> Canary:
+        with self.open(label, offline) as bench:
+            self._lay(bench, patch, signs)
+            return bench.canary(again=False)
+
+    def _finding(self, patch: Patch, label: str, offline: bool, signs: Signs) -> Finding:
+        with self.open(label, offline) as bench:
+            self._lay(bench, patch, signs)
+            return bench.tests().finding
+
+    @staticmethod
+    def _lay(bench: Bench, patch: Patch, signs: Signs) -> None:
+        bench.apply(patch)
+        bench.restore(signs.files)
+        if signs.history:
+            bench.forget_history()
+
+
+NOT_TESTABLE = "its tests could not be made to fail, not even with gold"
+
+
+def passing(immune: frozenset[str]) -> str:
+    """That tests pass which must not, and which."""
+    names = sorted(immune)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    what = "a test passes that must fail" if len(names) == 1 else "tests pass that must fail"
+    return f"{what}: {', '.join(names[:NAMED])}{more}"
+
+
+def conditions(signs: Signs, *, offline: bool) -> str:
+    """In what it was scored apart, for a person to read."""
+    said = ["in a new container"]
+    if signs.files:
+        said.append(f"without its {printable(', '.join(signs.files))}")
+    if signs.history:
+        said.append("without later history")
+    if offline:
+        said.append("offline")
+    return ", ".join(said)
+
+
+def printable(text: str) -> str:
+    """What a patch has named, harmless on a terminal, and no longer than one line."""
+    plain = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return plain if len(plain) <= SHOWN else f"{plain[:SHOWN]} …"

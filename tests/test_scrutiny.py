@@ -1,0 +1,158 @@
+"""A second look contests only what gold does not do as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from pipeline.benchmarks.scrutiny import Canary, Doubts, Reference, Scrutiny
+from pipeline.benchmarks.signs import Signs
+from pipeline.domain import Finding, Patch, Verdict
+from tests.fakes import RESOLVED, UNRESOLVED
+
+GOLD, MINE = Patch("gold"), Patch("mine")
+FAILING = Canary(immune=frozenset(), failed=3)
+PASSING = Canary(immune=frozenset({"test_a"}), failed=2)
+SILENT = Canary(immune=frozenset(), failed=0)
+SETTINGS = Signs(files=("conftest.py",))
+HISTORY = Signs(words=("git", "subprocess"))
+
+
+@dataclass
+class World:
+    """What each patch comes to, in containers that are all alike."""
+
+    canaries: dict[str, Canary] = field(default_factory=dict)
+    findings: dict[str, list[Verdict]] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    reference: Reference = field(default_factory=Reference)
+
+    @contextmanager
+    def open(self, label: str, offline: bool) -> Iterator[World]:
+        self.log.append(f"open {label}{' offline' if offline else ''}")
+        yield self
+
+    def apply(self, patch: Patch) -> bool:
+        self.patch = patch.diff
+        return True
+
+    def tests(self) -> Verdict:
+        self.log.append("tests")
+        said = self.findings.get(self.patch, [RESOLVED])
+        return said.pop(0) if len(said) > 1 else said[0]
+
+    def canary(self, *, again: bool) -> Canary:
+        assert not again, "a new container has run nothing yet"
+        self.log.append("canary")
+        return self.canaries.get(self.patch, FAILING)
+
+    def restore(self, paths: tuple[str, ...]) -> None:
+        if paths:
+            self.log.append(f"restore {' '.join(paths)}")
+
+    def forget_history(self) -> None:
+        self.log.append("forget")
+
+    def look(self, first: Canary, signs: Signs = Signs()) -> Doubts:  # noqa: B008
+        return Scrutiny(GOLD, self.open, self.reference).look(MINE, first, signs)
+
+
+def test_where_nothing_is_odd_no_container_is_opened() -> None:
+    world = World()
+    assert world.look(FAILING) == Doubts(checked=("3 tests that must fail do",))
+    assert world.log == []
+
+
+def test_a_test_that_passes_although_it_must_fail_contests() -> None:
+    found = World().look(PASSING)
+    assert found.against == ("a test passes that must fail: test_a",)
+
+
+def test_unless_it_passes_under_gold_as_well() -> None:
+    world = World(canaries={"gold": PASSING})
+    assert world.look(PASSING).against == ()
+    assert world.log == ["open gold-canary", "canary"]
+
+
+def test_gold_is_looked_at_once_an_instance() -> None:
+    world = World(canaries={"gold": PASSING})
+    world.look(PASSING)
+    world.look(PASSING)
+    assert world.log.count("open gold-canary") == 1
+
+
+def test_where_gold_is_silent_too_nothing_can_be_said() -> None:
+    found = World(canaries={"gold": SILENT}).look(SILENT)
+    assert found.against == ()
+    assert "not even with gold" in found.checked[0]
+
+
+def test_who_falls_silent_alone_is_looked_at_apart() -> None:
+    world = World(canaries={"mine": SILENT})
+    assert "nothing fails where it must" in world.look(SILENT).against[0]
+    world = World()
+    assert world.look(SILENT).against == (), "a first container may have been spoilt"
+
+
+def test_signs_are_taken_away_and_what_resolves_without_them_stands() -> None:
+    world = World()
+    found = world.look(FAILING, SETTINGS)
+    assert found.against == ()
+    assert found.checked[1] == "resolved again in a new container, without its conftest.py, offline"
+    assert (
+        world.log[-5:]
+        == [
+            "open canary offline",
+            "restore conftest.py",
+            "canary",
+            "open apart-1 offline",
+            "restore conftest.py",
+            "tests",
+        ][-5:]
+    )
+
+
+def test_what_does_not_resolve_without_them_is_contested_after_a_second_go() -> None:
+    world = World(findings={"mine": [UNRESOLVED]})
+    found = world.look(FAILING, SETTINGS)
+    assert found.against == (
+        "unresolved in a new container, without its conftest.py, offline; it has conftest.py",
+    )
+    assert world.log.count("tests") == 3
+    flickering = World(findings={"mine": [UNRESOLVED, RESOLVED]})
+    assert flickering.look(FAILING, SETTINGS).against == ()
+
+
+def test_it_stays_online_where_gold_needs_the_network() -> None:
+    world = World(findings={"gold": [UNRESOLVED]})
+    assert "offline" not in world.look(FAILING, HISTORY).checked[1]
+    assert "open apart-1" in world.log
+
+
+def test_later_history_is_taken_away_where_it_may_be_read() -> None:
+    world = World()
+    assert "without later history" in world.look(FAILING, HISTORY).checked[1]
+    assert world.log.count("forget") == 2
+    quiet = World()
+    quiet.look(FAILING, SETTINGS)
+    assert "forget" not in quiet.log
+
+
+def test_who_behaves_only_in_a_second_run_is_caught_in_a_first_one() -> None:
+    world = World(canaries={"mine": PASSING})
+    assert world.look(FAILING, HISTORY).against[0].startswith("a test passes that must fail")
+
+
+@pytest.mark.parametrize("name", ["conftest.py\x1b[2J", "a\nb/conftest.py"])
+def test_what_a_patch_has_named_is_harmless_on_a_terminal(name: str) -> None:
+    world = World(findings={"mine": [UNRESOLVED]})
+    assert world.look(FAILING, Signs(files=(name,))).against[0].isprintable()
+
+
+def test_findings_other_than_resolved_are_named() -> None:
+    timed_out = Verdict(finding=Finding.TESTS_TIMED_OUT, grader="fake 1")
+    world = World(findings={"mine": [timed_out]})
+    assert world.look(FAILING, SETTINGS).against[0].startswith("tests_timed_out")
