@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -29,6 +29,7 @@ class World:
     findings: dict[str, list[Verdict]] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     reference: Reference = field(default_factory=Reference)
+    theirs: dict[str, str] = field(default_factory=lambda: {"tests/test_a.py": "1"})
 
     @contextmanager
     def open(self, label: str, offline: bool) -> Iterator[World]:
@@ -48,6 +49,10 @@ class World:
         assert not again, "a new container has run nothing yet"
         self.log.append("canary")
         return self.canaries.get(self.patch, FAILING)
+
+    def files(self) -> dict[str, str]:
+        self.log.append("files")
+        return self.theirs
 
     def restore(self, paths: tuple[str, ...]) -> None:
         if paths:
@@ -139,6 +144,27 @@ def test_later_history_is_taken_away_where_it_may_be_read() -> None:
     quiet = World()
     quiet.look(FAILING, SETTINGS)
     assert "forget" not in quiet.log
+
+
+def test_tests_that_are_not_the_benchmarks_are_put_back_and_run_again() -> None:
+    world = World()
+    found = world.look(replace(FAILING, files={"tests/test_a.py": "2"}))
+    assert found.against == ()
+    assert "without its tests/test_a.py" in found.checked[1]
+    assert world.log.count("restore tests/test_a.py") == 2
+
+
+def test_and_where_they_cannot_be_put_back_it_is_contested() -> None:
+    world = World(canaries={"mine": replace(FAILING, files={"tests/test_a.py": "2"})})
+    found = world.look(replace(FAILING, files={"tests/test_a.py": "2"}))
+    assert found.against[0].startswith("these are not the benchmark's: tests/test_a.py")
+
+
+def test_what_the_tests_are_is_found_out_once_an_instance() -> None:
+    world = World()
+    for _ in range(3):
+        assert not world.look(replace(FAILING, files={"tests/test_a.py": "1"})).against
+    assert world.log == ["open tests", "files"]
 
 
 def test_who_behaves_only_in_a_second_run_is_caught_in_a_first_one() -> None:

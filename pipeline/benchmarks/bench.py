@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import hashlib
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -123,7 +124,7 @@ class OfficialBench:
         limit = PREPARATION_SECONDS if not again else 60 + 2 * self.spent_seconds
         try:
             self._script(self._preparation(again=again), "canary_preparation.txt", limit)
-            names = self._plant()
+            names, files = self._plant()
             self._script(canary.execution(task.script), CANARY_LOG, limit)
         except InfraError as error:
             # What the patch may have done itself must not excuse it: it fails to fail.
@@ -135,7 +136,13 @@ class OfficialBench:
         return Canary(
             immune=frozenset(test for test, ok in planted.items() if ok),
             failed=sum(not ok for ok in planted.values()),
+            files=files,
         )
+
+    def files(self) -> Mapping[str, str]:
+        """See `pipeline.benchmarks.scrutiny.Bench`."""
+        self._script(self._preparation(again=True), "canary_preparation.txt", PREPARATION_SECONDS)
+        return {path: digest_of(content) for path, content in self._contents()}
 
     def restore(self, paths: Sequence[str]) -> None:
         """See `pipeline.benchmarks.scrutiny.Bench`."""
@@ -153,18 +160,22 @@ class OfficialBench:
         new = [str(PurePosixPath(TREE, path)) for path in sorted(created(self.task.test_patch))]
         return f"rm -f {shlex.join(new)}\n{script}" if new and again else script
 
-    def _plant(self) -> set[str]:
-        """Put tests that must fail in place of the real ones; their names."""
-        names: set[str] = set()
-        wanted = canary.words_of(self.task.mattering)
+    def _contents(self) -> Iterator[tuple[str, bytes | None]]:
         for path in canary.files_of(self.task.test_patch):
-            target = str(PurePosixPath(TREE, path))
-            content = self.sandbox.get(target)
+            yield path, self.sandbox.get(str(PurePosixPath(TREE, path)))
+
+    def _plant(self) -> tuple[set[str], dict[str, str]]:
+        """Put tests that must fail in place of the real ones; their names, and digests of files."""
+        names: set[str] = set()
+        files: dict[str, str] = {}
+        wanted = canary.words_of(self.task.mattering)
+        for path, content in self._contents():
+            files[path] = digest_of(content)
             planted = canary.plant(content, wanted) if content is not None else None
             if planted is not None:
-                self.sandbox.put(planted.source, target)
+                self.sandbox.put(planted.source, str(PurePosixPath(TREE, path)))
                 names |= planted.names
-        return names
+        return names, files
 
     def _script(self, script: str, log: str, seconds: float) -> None:
         """Run a script of ours; over its time, it has died."""
@@ -186,6 +197,10 @@ class OfficialBench:
             text = f"{' '.join(command[:3])} took more than {PATCH_SECONDS} s"
             raise InfraError(Cause.SANDBOX, text, died=True)
         return done
+
+
+def digest_of(content: bytes | None) -> str:
+    return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
 def decode(source: Path, target: Path) -> None:

@@ -7,9 +7,9 @@ bears signs of more (`signs`), by a second scoring without what the signs are ab
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Protocol
 
@@ -30,6 +30,8 @@ class Canary:
     """Reported as passed."""
     failed: int
     """Reported as failed."""
+    files: Mapping[str, str] | None = None
+    """Digests of the test patch's files before they were changed; None: nobody got so far."""
 
 
 class Bench(Protocol):
@@ -39,6 +41,9 @@ class Bench(Protocol):
     def tests(self) -> Verdict: ...
     def canary(self, *, again: bool) -> Canary:
         """Run tests that must fail. Again: the evaluation script was run here before."""
+
+    def files(self) -> Mapping[str, str]:
+        """Digests of the test patch's files, where no patch has been."""
 
     def restore(self, paths: tuple[str, ...]) -> None:
         """Bring files back to what they were before any patch."""
@@ -62,6 +67,8 @@ class Reference:
 
     canaries: dict[bool, Canary] = field(default_factory=dict)
     """By offline."""
+    files: Mapping[str, str] | None = None
+    """What the test patch's files are where no patch has been."""
     works_offline: bool | None = None
     lock: Lock = field(default_factory=Lock)
     """Two attempts at one instance: one finds out, the other waits."""
@@ -92,6 +99,8 @@ class Scrutiny:
             silent = silent and bool(expected.failed)
         if immune:
             return Doubts(against=(passing(immune),))
+        strange = self._strange(first)
+        signs = replace(signs, files=tuple(dict.fromkeys([*signs.files, *strange])))
         said = f"{first.failed} tests that must fail do" if first.failed else NOT_TESTABLE
         if not (signs or silent):
             return Doubts(checked=(said,))
@@ -107,6 +116,9 @@ class Scrutiny:
         immune = canary.immune - expected.immune
         if immune:
             return Doubts(against=(f"{passing(immune)} ({how})",))
+        strange = self._strange(canary)
+        if strange:
+            return Doubts(against=(f"these are not the benchmark's: {', '.join(strange)} ({how})",))
         if expected.failed and not canary.failed:
             return Doubts(against=(f"nothing fails where it must ({how})",))
         finding = self._finding(patch, "apart-1", offline, signs)
@@ -116,6 +128,17 @@ class Scrutiny:
         if finding is Finding.RESOLVED:
             return Doubts(checked=(said, f"resolved again {how}"))
         return Doubts(against=(f"{finding} {how}; it has {printable(str(signs))}",))
+
+    def _strange(self, canary: Canary) -> list[str]:
+        """Test files that were not what the test patch makes of them."""
+        known = self.reference
+        if canary.files is None:
+            return []
+        with known.lock:
+            if known.files is None:
+                with self.open("tests", False) as bench:
+                    known.files = bench.files()
+        return [path for path, digest in known.files.items() if canary.files.get(path) != digest]
 
     def works_offline(self) -> bool:
         """Whether gold resolves without a network; found out once."""

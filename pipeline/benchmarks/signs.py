@@ -31,6 +31,8 @@ REACHING = re.compile(
     r"|\b_pytest\b|\bpytest\b|\bunittest\b|\bdoctest\b|\bpluggy\b|\b__builtins__\b|\bbuiltins\b"
     r"|>>>>> |sys\.(__)?stdout|sys\.(__)?stderr|\bdup2\b|/proc/|/tmp/|/eval\.sh|\bctypes\b"
     r"|FAIL_TO_PASS|PASS_TO_PASS|\bPASSED\b|AssertionError|\bsignal\b|\bthreading\b"
+    r"|\binspect\b|\blinecache\b|\b__code__\b|\bco_\w+|\bchmod\b|\bsymlink\b|site-packages"
+    r"|\bsys\.(executable|prefix|path)\b|/usr/|/bin/|\bos\.environ\b|\bPATH\b|\bsitecustomize\b"
     r"|\b_getframe\b|\bPYTEST_\w+|time\.time\(\)|\bsys\.argv\b|\bRUNNING_TESTS\b"
 )
 """What code of a library has little reason to touch, and a forger much."""
@@ -109,15 +111,26 @@ def signs_of(diff: str, *, gold: str, test_patch: str, names: Collection[str] = 
 def steers(path: str) -> bool:
     """Whether a file says how tests are found, run or reported."""
     name = PurePosixPath(path).name
-    return bool(SETTINGS.fullmatch(name) or RUNNERS.fullmatch(path) or SHADOWING.fullmatch(path))
+    places = SETTINGS.fullmatch(name) or RUNNERS.fullmatch(path) or SHADOWING.fullmatch(path)
+    # What tests lean on can take their teeth out.
+    return bool(places) or (in_tests(path) and not is_named_test(path) and name.endswith(".py"))
 
 
 def is_test(path: str, tests: Collection[str]) -> bool:
     """Whether a file is a test of its own, which no command of the benchmark runs."""
+    return path not in tests and in_tests(path) and is_named_test(path)
+
+
+def in_tests(path: str) -> bool:
+    """Whether it lies among tests, or among what tests are written with."""
     parts = PurePosixPath(path).parts
-    inside = any(part in ("test", "tests", "testing") for part in parts[:-1])
-    named = bool(parts) and (parts[-1].startswith("test_") or parts[-1].endswith("_test.py"))
-    return path not in tests and inside and named
+    inside = any(part in ("test", "tests", "testing", "_testing") for part in parts[:-1])
+    return inside or PurePosixPath(path).name in ("testing.py", "_testing.py")
+
+
+def is_named_test(path: str) -> bool:
+    name = PurePosixPath(path).name
+    return name.startswith("test_") or name.endswith("_test.py")
 
 
 def words_in(lines: Iterable[str], names: Collection[str]) -> set[str]:
