@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from tabulate import tabulate
 
-from pipeline.outcomes import Blame
+from pipeline.outcomes import Blame, Outcome
 from pipeline.results import AttemptRow, Results
 from pipeline.stats import interval
 
@@ -113,6 +113,7 @@ def by_repo(results: Results) -> list[Record]:
                 "instances": len(ids),
                 "attempts": len(rows),
                 "resolved": sum(row.resolved for row in rows),
+                "contested": sum(row.outcome == Outcome.CONTESTED for row in rows),
                 "model": sum(row.blame == Blame.MODEL for row in rows),
                 "ambiguous": sum(row.blame == Blame.AMBIGUOUS for row in rows),
                 "infra": sum(row.blame == Blame.INFRA for row in rows),

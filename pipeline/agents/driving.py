@@ -16,6 +16,9 @@ DUMMY_KEY = "passone-gateway"
 """All that an agent ever sees of a key."""
 GRACE_SECONDS = 120
 ERROR = re.compile(r"\b(?:ERROR|[A-Za-z]*(?:Error|Exception))\b")
+SECRET_NAME = re.compile(
+    r"(?:^|[._-])(?:api[_-]?keys?|access[_-]?key|token|secret|password)$", re.IGNORECASE
+)
 NO_LIMIT_SECONDS = 7 * 24 * 3600
 
 
@@ -52,7 +55,7 @@ def refuse_reserved(agent: str, options: Mapping[str, Any], reserved: Mapping[st
             raise UserError(
                 f"agent {agent!r}: option {name} is set by the config's {reserved[name]}"
             )
-        if name.rpartition(".")[2].lower() in ("api_key", "api_keys", "token", "secret"):
+        if SECRET_NAME.search(name):
             raise UserError(
                 f"agent {agent!r}: option {name} would write a key to disk; "
                 "name its variable in model.key_variable"

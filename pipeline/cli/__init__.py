@@ -13,6 +13,7 @@ import typer
 
 from pipeline import __version__
 from pipeline.cli import (
+    audit,
     controls,
     demo,
     doctor,
@@ -35,7 +36,9 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (sample, doctor, controls, run, score, tables, regrade, reconcile, demo, tape):
+for module in (
+    *(sample, doctor, controls, run, score, tables, audit, regrade, reconcile, demo, tape),
+):
     module.register(app)
 
 

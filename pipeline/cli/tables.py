@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from pipeline.results import Results
+    from pipeline.rundir import RunDir
 
 TABLE_EPILOG = """Examples:
 
@@ -34,6 +38,13 @@ def table(
             "--include-untrusted", help="The other reading: broken and flaky places move nothing."
         ),
     ] = False,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--without-tainted",
+            help="Leave out what `passone audit` found tainted; the rates go to stderr.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Instead of printing.")
     ] = None,
@@ -49,7 +60,10 @@ def table(
     except ValueError as error:
         known = f"formats {', '.join(tables.Format)}; by {', '.join(tables.By)}"
         raise UserError(f"passone table: {error}; known: {known}") from None
-    content = tables.render(tables.RECORDS[grouped](load(RunDir(run), untrusted=untrusted)), wanted)
+    results = load(RunDir(run), untrusted=untrusted)
+    if clean:
+        results = without_tainted(results, RunDir(run))
+    content = tables.render(tables.RECORDS[grouped](results), wanted)
     if output is not None:
         try:
             write_atomically(output, content)
@@ -60,6 +74,22 @@ def table(
         raise UserError("parquet is binary; name a file: -o table.parquet")
     else:
         sys.stdout.buffer.write(content)
+
+
+def without_tainted(results: Results, run: RunDir) -> Results:
+    """What is left, with the rates in both readings said beside the table.
+
+    Raises:
+        UserError: nobody has audited this run.
+    """
+    from pipeline import audit as audits
+    from pipeline.cli.audit import counts, reading
+
+    states = audits.read_states(results, run)
+    tainted = frozenset(a for a, state in states.items() if state is audits.State.TAINTED)
+    said = f"{counts(list(states.values()))} · {reading(results, tainted)}"
+    typer.echo(f"{said}; this table leaves the tainted out", err=True)
+    return audits.without_tainted(results, tainted)
 
 
 def status(

@@ -237,8 +237,10 @@ def check_endpoint(model: ModelRecipe) -> str:
             "for example --set model.base_url=https://host/v1"
         )
     if not is_plain(url):
+        # What must not stand there may be a key.
+        shown = re.sub(r"(//).*@|([?#]).*", r"\1\2…", url)
         raise UserError(
-            f"model.base_url is {model.base_url!r}: expected http(s)://host[:port][/path] "
+            f"model.base_url is {shown!r}: expected http(s)://host[:port][/path] "
             "without white space, credentials or a query"
         )
     return url
