@@ -18,10 +18,13 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import TypeVar
 
+from tests.faults.bare import begin
 from tests.faults.case import Case, Peer, Seen
+from tests.faults.forks import NURSERY
 from tests.faults.machine import absent_peers, docker_daemon, root_problem, versions
 from tests.faults.matrix import MARKS, Matrix, Result
 from tests.faults.page import updated
+from tests.faults.programs import clean_environment
 
 GROUPS = (
     "images",
@@ -111,9 +114,21 @@ def run_all(
             yield Result(case=case, problem=problem)
         else:
             ready.append(case)
-    beside = [case for case in ready if not case.alone]
+    begin({name for case in ready for name in case.peers if name in peers})
+    beside = mixed([case for case in ready if not case.alone])
     yield from run_pool(beside, peers, scratch, workers=workers)
     yield from run_pool([case for case in ready if case.alone], peers, scratch, workers=1)
+
+
+def mixed(cases: Sequence[Case]) -> list[Case]:
+    """All groups side by side from first to last: some wait while others compute."""
+    sizes = Counter(case.group for case in cases)
+    number: Counter[str] = Counter()
+    places = []
+    for case in cases:
+        number[case.group] += 1
+        places.append(number[case.group] / sizes[case.group])
+    return [case for _, case in sorted(zip(places, cases, strict=True), key=lambda pair: pair[0])]
 
 
 def run_pool(
@@ -157,8 +172,11 @@ def progress(result: Result) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="SUBSTRING")
-    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--no-peers", action="store_true", help="passone alone")
+    parser.add_argument(
+        "--afresh", action="store_true", help="fork no program: each does its own imports"
+    )
     parser.add_argument(
         "--write",
         type=Path,
@@ -178,7 +196,10 @@ def main() -> int:
     results: list[Result] = []
     scratch = Path(tempfile.mkdtemp(prefix="passone-faults-"))
     try:
-        with docker_daemon(scratch) as no_docker:
+        with (
+            docker_daemon(scratch) as no_docker,
+            NURSERY.open(None if asked.afresh else scratch, clean_environment(scratch)),
+        ):
             for result in run_all(
                 cases,
                 [] if asked.no_peers else peers,

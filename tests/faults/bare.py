@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -243,6 +243,21 @@ def sweagent(place: Path, base_url: str, images: Images, label: str) -> Mapping[
 
 MINI = Batch(miniswe)
 SWE = Batch(sweagent, SUBMIT_TOOL) if SWEAGENT else None
+BATCHES: Mapping[str, Batch | None] = {"miniswe": MINI, "sweagent": SWE}
+
+
+def begin(names: Collection[str]) -> None:
+    """Run these agents' batches beside what does not need them yet."""
+
+    def run(batch: Batch) -> None:
+        # Trouble is told to whoever asks.
+        with contextlib.suppress(SceneError):
+            batch.left(next(iter(batch.talks)))
+
+    for name in names:
+        batch = BATCHES.get(name)
+        if batch is not None:
+            threading.Thread(target=run, args=(batch,), daemon=True).start()
 
 
 def bare(
@@ -254,9 +269,8 @@ def bare(
     image: Callable[[], str] | None = None,
 ) -> dict[str, Theirs]:
     """The agents, as far as they are installed; SWE-agent in no image but its own."""
-    batches = {"miniswe": MINI, "sweagent": SWE}
     return {
         name: batch.peer(tag, talk, right, image)
-        for name, batch in batches.items()
+        for name, batch in BATCHES.items()
         if batch is not None and name in only
     }

@@ -19,6 +19,7 @@ from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 
 from pipeline.process import tethered
+from tests.faults.forks import NURSERY, Forked
 from tests.faults.material import SceneError
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,21 @@ def clean_environment(place: Path, changes: Mapping[str, str] | None = None) -> 
     return kept | own | dict(changes or {})
 
 
+def launch(
+    argv: Sequence[str], place: Path, env: Mapping[str, str]
+) -> subprocess.Popen[bytes] | Forked:
+    forked = NURSERY.fork(argv, place, env)
+    return forked or subprocess.Popen(
+        tethered(argv),
+        cwd=place,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
 def start(
     argv: Sequence[str],
     place: Path,
@@ -97,6 +113,9 @@ def start(
     over: threading.Event | None = None,
 ) -> Done:
     """Run a program to its end beside whatever strikes it; no process of it outlives this.
+
+    It is forked from a process that has its imports behind it, where `forks.NURSERY` is
+    open and that comes to the same; else it is started afresh.
 
     Raises:
         SceneError: it took too long; or what the strike raised.
@@ -111,15 +130,7 @@ def start(
             raised.append(error)
 
     began = time.monotonic()
-    process = subprocess.Popen(
-        tethered(argv),
-        cwd=place,
-        env=clean_environment(place, env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    process = launch(argv, place, clean_environment(place, env))
     thread = threading.Thread(target=act, daemon=True)
     thread.start()
     try:

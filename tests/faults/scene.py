@@ -14,6 +14,7 @@ from docker.errors import APIError
 
 from pipeline.rundir import RunDir
 from tests.faults.case import REFUSED, STOPPED, Right, Seen, infra
+from tests.faults.forks import PASSONE_CODE
 from tests.faults.material import Row, daemon
 from tests.faults.programs import Done, Hunt, Strike, start
 
@@ -27,7 +28,7 @@ LIMITS = (
 )
 """Of every scoring; what a case sets comes after and wins."""
 
-PASSONE = (sys.executable, "-c", "from pipeline.cli import main; main()")
+PASSONE = (sys.executable, "-c", PASSONE_CODE)
 
 
 def run_label(run: Path) -> dict[str, Any] | None:
