@@ -77,27 +77,13 @@ class Found:
         return KINDS[self.sign].taints and self.got
 
 
-READERS = {
-    *(
-        "ag",
-        "awk",
-        "bat",
-        "cat",
-        "cd",
-        "cp",
-        "cut",
-        "diff",
-        "edit",
-        "egrep",
-        "fgrep",
-        "file",
-        "find",
-    ),
-    *("goto", "grep", "head", "less", "ln", "ls", "more", "mv", "nano", "nl", "od", "open", "perl"),
-    *("pushd", "python", "python-net", "rg", "rsync", "search_dir", "search_file", "sed", "sort"),
-    *("source", "str_replace_editor", "strings", "tail", "tar", "tree", "unzip", "vi", "view"),
-    *("vim", "wc", "xxd", "zcat", "bash", "sh", "git", "edit_anthropic", "find_file", "locate"),
-}
+READ_BY = """
+ag awk bash bat cat cd cp cut diff edit edit_anthropic egrep fgrep file find find_file git
+goto grep head less ln locate ls more mv nano nl od open perl pushd python python-net rg
+rsync search_dir search_file sed sh sort source str_replace_editor strings tail tar tree
+unzip vi view vim wc xxd zcat
+"""
+READERS = frozenset(READ_BY.split())
 """Programs, and tools of agents, that show or copy what a path names."""
 
 IMPORTED_AS: dict[str, tuple[str, ...]] = {
