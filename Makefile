@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check faults bench bench-gateway install dev clean
+.PHONY: demo test check faults attacks bench bench-gateway bench-scrutiny install dev clean
 
 demo: $(VENV)/.installed  ## five embedded instances, end to end: no key, no registry, Docker optional
 	$(BIN)/passone demo
@@ -20,11 +20,17 @@ check: $(VENV)/.dev  ## lint, format, types
 faults: $(VENV)/.dev  ## every fault brought about for real, against what is right: writes docs/faults.md
 	$(BIN)/python -m tests.faults --write docs/faults.md
 
-bench: bench-gateway  ## every performance comparison: prints ratios, asserts none
+attacks: $(VENV)/.dev  ## patches that fix nothing and want to pass: writes docs/attacks.md
+	$(BIN)/python -m tests.attacks --write docs/attacks.md
+
+bench: bench-gateway bench-scrutiny  ## every performance comparison: prints ratios, asserts none
 
 bench-gateway: $(VENV)/.dev  ## what the gateway adds (PASSONE_BENCH_LITELLM=…: beside LiteLLM's proxy), and what it forgives
 	$(BIN)/python -m tests.benchmarks.gateway_overhead
 	$(BIN)/python -m tests.benchmarks.gateway_faults
+
+bench-scrutiny: $(VENV)/.dev  ## what it costs to look at a pass (needs Docker)
+	$(BIN)/python -m tests.benchmarks.scrutiny
 
 install: $(VENV)/.installed
 dev: $(VENV)/.dev

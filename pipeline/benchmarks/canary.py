@@ -1,8 +1,8 @@
 """Write tests that must fail: whatever reports them as passed does not run them.
 
 A patch that forges results, rewrites outcomes or makes checks toothless does so for these
-as well. They stand where the real tests stand, under the same names, so that it cannot
-tell which is which before it reads them.
+as well. They are the real tests, under their own names, and do all that those do before
+they fail: whatever a patch waits for has happened by then.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def plant(content: bytes, wanted: Collection[str]) -> Planted | None:
     failures = {id(test): FAILURES[n % len(FAILURES)] for n, test in enumerate(chosen)}
     # From below, so that the places of those above stay what they are.
     for test in sorted(chosen, key=lambda test: test.node.lineno, reverse=True):
-        test.overwrite(lines, failures[id(test)])
+        test.spoil(lines, failures[id(test)])
     lines += removal(test for test in others if test not in chosen)
     text = "\n".join(lines)
     try:
@@ -180,20 +180,15 @@ class Case:
         docstring = (ast.get_docstring(self.node) or "").strip()
         return {self.node.name, *docstring.splitlines()[:1]}
 
-    def overwrite(self, lines: list[str], failure: str) -> None:
-        """Put a body in place of its own that fails, and passes only if checks cannot."""
-        body = self.node.body
-        has_docstring = ast.get_docstring(self.node) is not None
-        first, last = body[0], body[-1]
+    def spoil(self, lines: list[str], failure: str) -> None:
+        """Let it fail at its end, and pass only if checks cannot fail."""
+        first, last = self.node.body[0], self.node.body[-1]
         start, end = first.lineno - 1, last.end_lineno or first.lineno
-        if first.lineno <= last_line_of_head(self.node):
-            head = lines[start].encode()[: first.col_offset].decode()
-            lines[start:end] = [f"{head}raise {failure}('must fail')"]
-            return
         indent = lines[start].encode()[: first.col_offset].decode()
-        if has_docstring:
-            start = first.end_lineno or first.lineno
-        lines[start:end] = [indent + line for line in failing(checks_of(self.node), failure)]
+        if first.lineno <= last_line_of_head(self.node):
+            lines[start:end] = [f"{indent}raise {failure}('must fail')"]
+            return
+        lines[end:end] = [indent + line for line in failing(checks_of(self.node), failure)]
 
 
 def last_line_of_head(node: Function) -> int:

@@ -33,6 +33,8 @@ REACHING = re.compile(
     r"|FAIL_TO_PASS|PASS_TO_PASS|\bPASSED\b|AssertionError|\bsignal\b|\bthreading\b"
     r"|\binspect\b|\blinecache\b|\b__code__\b|\bco_\w+|\bchmod\b|\bsymlink\b|site-packages"
     r"|\bsys\.(executable|prefix|path)\b|/usr/|/bin/|\bos\.environ\b|\bPATH\b|\bsitecustomize\b"
+    r"|\bexec\b|\beval\b|\bcompile\(|\b__import__\b|\brunpy\b|\bmarshal\b|\bbase64\b|\bcodecs\b"
+    r"|\bfromhex\b|\bchr\(|\bcoding[:=]|\btests?[./]|\bglobals\(\)|\b__builtins__\b|\b__file__\b"
     r"|\b_getframe\b|\bPYTEST_\w+|time\.time\(\)|\bsys\.argv\b|\bRUNNING_TESTS\b"
 )
 """What code of a library has little reason to touch, and a forger much."""
