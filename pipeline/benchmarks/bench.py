@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import mmap
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ TREE = "/testbed"
 PATCH_FILE = "/tmp/patch.diff"
 EVAL_FILE = "/eval.sh"
 CANARY_FILE = "/canary.sh"
+MARKS = (b">>>>> Start Test Output", b">>>>> End Test Output")
 CANARY_LOG = "canary_output.txt"
 PATCH_SECONDS = 300
 PREPARATION_SECONDS = 900
@@ -97,9 +99,17 @@ class OfficialBench:
 
     def tests(self) -> Verdict:
         """The evaluation script, under the official grader."""
+        return self._graded(self.task.script)
+
+    def tests_alone(self) -> Verdict:
+        """See `pipeline.benchmarks.scrutiny.Bench`."""
+        self._script(self._preparation(again=False), "preparation.txt", PREPARATION_SECONDS)
+        return self._graded(canary.execution(self.task.script))
+
+    def _graded(self, script: str) -> Verdict:
         started = time.monotonic()
-        (self.workdir / "eval.sh").write_text(self.task.script, encoding="utf-8")
-        self.sandbox.put(self.task.script.encode(), EVAL_FILE)
+        (self.workdir / "eval.sh").write_text(script, encoding="utf-8")
+        self.sandbox.put(script.encode(), EVAL_FILE)
         done = self._logged(EVAL_FILE, self.task.log, self.limits.scoring_seconds)
         self.spent_seconds = time.monotonic() - started
         log = self.workdir / self.task.log
@@ -197,6 +207,14 @@ class OfficialBench:
             text = f"{' '.join(command[:3])} took more than {PATCH_SECONDS} s"
             raise InfraError(Cause.SANDBOX, text, died=True)
         return done
+
+
+def starts_again(log: Path) -> bool:
+    """Whether a log says twice that its tests start or end: its parser goes by one of them."""
+    if not log.stat().st_size:
+        return False
+    with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return any(0 <= text.find(mark) < text.rfind(mark) for mark in MARKS)
 
 
 def digest_of(content: bytes | None) -> str:

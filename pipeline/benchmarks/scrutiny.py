@@ -39,6 +39,9 @@ class Bench(Protocol):
 
     def apply(self, patch: Patch) -> bool: ...
     def tests(self) -> Verdict: ...
+    def tests_alone(self) -> Verdict:
+        """The tests with a log of their own: what comes before them is in another one."""
+
     def canary(self, *, again: bool) -> Canary:
         """Run tests that must fail. Again: the evaluation script was run here before."""
 
@@ -166,7 +169,7 @@ class Scrutiny:
     def _finding(self, patch: Patch, label: str, offline: bool, signs: Signs) -> Finding:
         with self.open(label, offline) as bench:
             self._lay(bench, patch, signs)
-            return bench.tests().finding
+            return bench.tests_alone().finding
 
     @staticmethod
     def _lay(bench: Bench, patch: Patch, signs: Signs) -> None:

@@ -35,6 +35,7 @@ REACHING = re.compile(
     r"|\bsys\.(executable|prefix|path)\b|/usr/|/bin/|\bos\.environ\b|\bPATH\b|\bsitecustomize\b"
     r"|\bexec\b|\beval\b|\bcompile\(|\b__import__\b|\brunpy\b|\bmarshal\b|\bbase64\b|\bcodecs\b"
     r"|\bfromhex\b|\bchr\(|\bcoding[:=]|\btests?[./]|\bglobals\(\)|\b__builtins__\b|\b__file__\b"
+    r"|\bsympy\.testing\b|\bdjango\.test\b|\w*Reporter\b|\bPath\.home\b|\bexpanduser\b|\.touch\("
     r"|\b_getframe\b|\bPYTEST_\w+|time\.time\(\)|\bsys\.argv\b|\bRUNNING_TESTS\b"
 )
 """What code of a library has little reason to touch, and a forger much."""

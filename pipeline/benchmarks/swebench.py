@@ -17,7 +17,7 @@ from swebench.harness.run_evaluation import GIT_APPLY_CMDS
 from swebench.harness.utils import make_test_spec
 from swebench.types import TestSpec
 
-from pipeline.benchmarks.bench import OfficialBench, Task
+from pipeline.benchmarks.bench import OfficialBench, Task, starts_again
 from pipeline.benchmarks.scrutiny import Reference, Scrutiny
 from pipeline.benchmarks.signs import Signs, signs_of
 from pipeline.contracts import Sandboxes
@@ -202,8 +202,10 @@ class SwebenchScorer:
         signs = signs_of(
             patch.diff, gold=str(row["patch"]), test_patch=str(row["test_patch"]), names=names
         )
-        alive = tuple(f"a process that outlives the tests: {name}" for name in bench.sandbox.alive)
-        return replace(signs, words=(*signs.words, *alive))
+        seen = [f"a process that outlives the tests: {name}" for name in bench.sandbox.alive]
+        if starts_again(bench.workdir / bench.task.log):
+            seen.append("a second beginning or end of the tests in its log")
+        return replace(signs, words=(*signs.words, *seen))
 
     def _scrutiny(self, instance: Instance, spec: TestSpec, workdir: Path) -> Scrutiny:
         @contextlib.contextmanager
