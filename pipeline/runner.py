@@ -83,7 +83,10 @@ class Runner:
             if site is not None and departure.worked_until is not None:
                 # Later deaths are its own clean-up. An agent may go on talking to a dead container.
                 killed = self.sandboxes.casualty(site, until=departure.worked_until)
-                if killed and lane.ending is None and departure.meaning is not Stop.SUBMITTED:
+                # It came first: whatever ended the talk with a dead container followed from that.
+                # Only a fault of the endpoint is surer than a death that the model may have made.
+                surer = isinstance(lane.ending, Fault) and killed is not None and killed.died
+                if killed and not surer and departure.meaning is not Stop.SUBMITTED:
                     raise InfraError(killed.cause, killed.detail, died=killed.died)
             try:
                 rollout = attribute(

@@ -134,4 +134,4 @@ def test_only_one_module_imports_swebench() -> None:
         for path in MODULES
         if "import swebench" in path.read_text() or "from swebench" in path.read_text()
     ]
-    assert users == ["pipeline.benchmarks.swebench"]
+    assert users == ["pipeline.benchmarks.grading"]

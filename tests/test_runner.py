@@ -163,6 +163,29 @@ def test_an_agent_that_talks_to_a_dead_container_has_not_failed(
     assert (value.cause, value.died) == (Cause.SANDBOX, out_of_memory)
 
 
+@pytest.mark.parametrize(
+    "ending", [Stop.CONTEXT_LIMIT, Stop.REFUSED, Fault(cause=Cause.ENDPOINT, detail="404")]
+)
+def test_what_ends_the_talk_with_a_dead_container_came_after_its_death(
+    ending: Stop | Fault, tmp_path: Path
+) -> None:
+    """Errors fill a context as well as anything: that limit is not the model's."""
+    now = time.time()
+    departure = left(Cause.UNKNOWN, worked_until=now + 9)
+    value = roll(tmp_path, departure, lane=Lane(ending=ending), place=Place(died_at=now + 1))
+    assert isinstance(value, Fault)
+    assert (value.cause, value.died) == (Cause.SANDBOX, False)
+
+
+def test_an_endpoint_that_failed_is_surer_than_memory_that_ran_out(tmp_path: Path) -> None:
+    now = time.time()
+    lane = Lane(ending=Fault(cause=Cause.ENDPOINT, detail="503"))
+    place = Place(died_at=now + 1, out_of_memory=True)
+    value = roll(tmp_path, left(Cause.UNKNOWN, worked_until=now + 9), lane=lane, place=place)
+    assert isinstance(value, Fault)
+    assert (value.cause, value.died) == (Cause.ENDPOINT, False)
+
+
 def test_a_container_that_goes_after_the_last_observation_is_the_agents_own_clean_up(
     tmp_path: Path,
 ) -> None:

@@ -15,7 +15,8 @@ from swebench.harness.utils import make_test_spec
 
 from pipeline.benchmarks import dataset
 from pipeline.benchmarks.bench import decode
-from pipeline.benchmarks.swebench import SwebenchScorer, finding_of, grade
+from pipeline.benchmarks.grading import finding_of, grade, is_slow, read_apart, spec_of
+from pipeline.benchmarks.swebench import SwebenchScorer
 from pipeline.docker import LocalSandboxes
 from pipeline.docker.embedded import plant
 from pipeline.domain import Attempt, Cause, Finding, Instance, Patch, SandboxLimits, Verdict
@@ -69,6 +70,31 @@ def test_our_grading_of_every_saved_log_equals_its_official_report(
     assert len(logs) == 96
     assert len(missing) == 3
     assert differing == []
+
+
+def test_a_log_that_the_parsers_would_take_hours_for_is_given_up(
+    embedded: Mapping[str, Instance], tmp_path: Path
+) -> None:
+    instance = embedded["passone__almanac-27"]
+    spec = spec_of(replace(instance, row={**instance.row, "log_parser": "parse_log_sympy"}))
+    log = tmp_path / "test_output.txt"
+    slow = " " * 8000 + ".py:" * 8000
+    log.write_text(f"+ : '>>>>> Start Test Output'\n{slow}\n+ : '>>>>> End Test Output'\n")
+    assert is_slow(log)
+    with pytest.raises(InfraError, match="took more than 5 s") as caught:
+        read_apart("report", spec, log, "", least_seconds=5)
+    assert (caught.value.cause, caught.value.fault.died) == (Cause.GRADER, True)
+
+
+def test_a_long_log_comes_to_the_same_in_a_process_of_its_own(
+    embedded: Mapping[str, Instance], scorer: SwebenchScorer, tmp_path: Path
+) -> None:
+    instance = embedded["passone__almanac-27"]
+    printing = at_import("print('x' * 2000, flush=True)")
+    verdict = score(scorer, instance, str(instance.row["patch"]) + printing, tmp_path)
+    assert is_slow(tmp_path / "scoring/test_output.txt")
+    assert verdict.finding is Finding.RESOLVED
+    assert verdict.pass_to_pass.passed == verdict.pass_to_pass.total > 0
 
 
 @pytest.mark.parametrize("instance_id", [item.id for item in dataset.load("demo").instances])

@@ -1,23 +1,25 @@
-"""Grade by swebench's own TestSpec and grading; the container's life and the doubts are ours."""
+"""Score as the official harness does; the container's life and the doubts are ours."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-from swebench.harness.constants import FAIL_TO_PASS, LOG_TEST_OUTPUT, PASS_TO_PASS
-from swebench.harness.grading import get_eval_report, get_logs_eval, test_passed
-from swebench.harness.run_evaluation import GIT_APPLY_CMDS
-from swebench.harness.utils import make_test_spec
-from swebench.types import TestSpec
 
 from pipeline.benchmarks.bench import OfficialBench, Task, starts_again
+from pipeline.benchmarks.grading import (
+    APPLY_COMMANDS,
+    GRADER,
+    LOG,
+    Spec,
+    grade,
+    spec_of,
+    statuses_of,
+    verdict_of,
+)
 from pipeline.benchmarks.scrutiny import Reference, Scrutiny
 from pipeline.benchmarks.signs import Signs, signs_of
 from pipeline.contracts import Sandboxes
@@ -30,93 +32,9 @@ from pipeline.domain import (
     Patch,
     SandboxLimits,
     Submission,
-    Tally,
     Verdict,
 )
 from pipeline.outcomes import InfraError
-
-LOG = LOG_TEST_OUTPUT
-GRADER = f"swebench {importlib.metadata.version('swebench')}"
-
-
-def tallies(report: dict[str, Any]) -> tuple[Tally, Tally]:
-    """FAIL_TO_PASS and PASS_TO_PASS as counted in an official report."""
-    status = report.get("tests_status") or {}
-
-    def tally(group: str) -> Tally:
-        tests = status.get(group) or {}
-        passed, failed = len(tests.get("success", ())), len(tests.get("failure", ()))
-        return Tally(passed, passed + failed)
-
-    return tally(FAIL_TO_PASS), tally(PASS_TO_PASS)
-
-
-def grade(spec: TestSpec, log: Path, *, model_patch: str = "") -> dict[str, Any]:
-    """swebench's own report on a log of its eval script.
-
-    Raises:
-        InfraError: swebench itself failed on it.
-    """
-    prediction = {"instance_id": spec.instance_id, "model_patch": model_patch}
-    try:
-        reports = get_eval_report(spec, prediction, str(log), include_tests_status=True)
-    except Exception as error:
-        text = f"swebench could not grade {log.name}: {type(error).__name__}: {error}"
-        # The log holds what the patch printed: a parser that stumbles over it proves nothing.
-        raise InfraError(Cause.GRADER, text, died=True) from error
-    return dict(reports[spec.instance_id])
-
-
-def finding_of(report: dict[str, Any]) -> Finding:
-    """The one word of an official report whose patch was applied."""
-    if report["resolved"]:
-        return Finding.RESOLVED
-    ran = report["patch_successfully_applied"]
-    return Finding.UNRESOLVED if ran else Finding.TESTS_DID_NOT_RUN
-
-
-def read_log(instance: Instance, log: Path, submission: Submission | None) -> Verdict:
-    """The verdict of a log that a scoring has left, under the installed swebench.
-
-    Raises:
-        InfraError: swebench itself failed on it.
-    """
-    patch = submission.diff if isinstance(submission, Patch) else ""
-    report = grade(make_test_spec(dict(instance.row)), log, model_patch=patch)
-    return verdict_of(report, Evidence())
-
-
-def verdict_of(report: dict[str, Any], evidence: Evidence, *, seconds: float = 0.0) -> Verdict:
-    """An official report, in our words."""
-    fail_to_pass, pass_to_pass = tallies(report)
-    return Verdict(
-        finding=finding_of(report),
-        grader=GRADER,
-        fail_to_pass=fail_to_pass,
-        pass_to_pass=pass_to_pass,
-        evidence=evidence,
-        seconds=seconds,
-    )
-
-
-def statuses_of(spec: TestSpec, log: Path) -> dict[str, bool]:
-    """Each test of an instance that a log has, and whether it passed, by swebench's own parser.
-
-    Raises:
-        InfraError: swebench itself failed on it.
-    """
-    try:
-        found, _ = get_logs_eval(spec, str(log))
-        present = (
-            test
-            for test in (*spec.FAIL_TO_PASS, *spec.PASS_TO_PASS)
-            # Some ids are cut off in their parameters.
-            if test in found or ("[" in test and any(key.startswith(test) for key in found))
-        )
-        return {test: test_passed(test, found) for test in present}
-    except Exception as error:
-        text = f"swebench could not read {log.name}: {type(error).__name__}: {error}"
-        raise InfraError(Cause.GRADER, text, died=True) from error
 
 
 @dataclass(slots=True)
@@ -162,7 +80,7 @@ class SwebenchScorer:
         if instance.row.get("image_assets") not in (None, "", "{}", {}):
             raise InfraError(Cause.GRADER, "rows with binary image_assets are not supported")
         started = time.monotonic()
-        spec = make_test_spec(dict(instance.row))
+        spec = spec_of(instance)
         # The empty control's patch changes nothing: the tests run on the tree as it is.
         patch = Patch.of(submission.diff) if submission else None
         signs, first = Signs(), None
@@ -195,7 +113,7 @@ class SwebenchScorer:
         return replace(verdict, seconds=time.monotonic() - started)
 
     @staticmethod
-    def _signs(spec: TestSpec, instance: Instance, patch: Patch, bench: OfficialBench) -> Signs:
+    def _signs(spec: Spec, instance: Instance, patch: Patch, bench: OfficialBench) -> Signs:
         row = instance.row
         tests = {test.partition("[")[0].rpartition("::")[2] for test in spec.FAIL_TO_PASS}
         names = {test.split()[0] for test in tests if test.strip()}
@@ -207,7 +125,7 @@ class SwebenchScorer:
             seen.append("a second beginning or end of the tests in its log")
         return replace(signs, words=(*signs.words, *seen))
 
-    def _scrutiny(self, instance: Instance, spec: TestSpec, workdir: Path) -> Scrutiny:
+    def _scrutiny(self, instance: Instance, spec: Spec, workdir: Path) -> Scrutiny:
         @contextlib.contextmanager
         def another(label: str, offline: bool) -> Iterator[OfficialBench]:
             place = workdir / label
@@ -222,7 +140,7 @@ class SwebenchScorer:
     def _open(
         self,
         instance: Instance,
-        spec: TestSpec,
+        spec: Spec,
         workdir: Path,
         submission: Patch | None,
         *,
@@ -241,8 +159,8 @@ class SwebenchScorer:
             script=spec.eval_script,
             test_patch=str(instance.row["test_patch"]),
             mattering=spec.FAIL_TO_PASS,
-            log=LOG_TEST_OUTPUT,
-            apply_commands=GIT_APPLY_CMDS,
+            log=LOG,
+            apply_commands=APPLY_COMMANDS,
             grade=graded,
             statuses=statuses,
         )

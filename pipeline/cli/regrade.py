@@ -40,7 +40,7 @@ def regrade(
     as_json: Annotated[bool, typer.Option("--json", help="For a machine.")] = False,
 ) -> None:
     """Read saved logs again under the installed swebench; the run itself is not touched."""
-    from pipeline.benchmarks.swebench import GRADER
+    from pipeline.benchmarks.grading import GRADER
     from pipeline.cli import planning
     from pipeline.headline import count
     from pipeline.results import load, read_plan
@@ -71,7 +71,7 @@ def regrade(
 
 def logs_of(book: Book, instances: dict[str, Instance], run: RunDir) -> Iterator[Log]:
     """Every scoring of the run that a test run ended, gold's too."""
-    from pipeline.benchmarks.swebench import LOG
+    from pipeline.benchmarks.grading import LOG
     from pipeline.cli.parts import gold_of
     from pipeline.domain import Controls, Finding, Rollout, Verdict
 
@@ -109,7 +109,7 @@ def logs_of(book: Book, instances: dict[str, Instance], run: RunDir) -> Iterator
 
 def movement(log: Log) -> dict[str, str] | None:
     """What a verdict was and what it would be today; None: the same."""
-    from pipeline.benchmarks.swebench import read_log
+    from pipeline.benchmarks.grading import read_log
     from pipeline.evidence import verdict_words
     from pipeline.outcomes import InfraError
 
