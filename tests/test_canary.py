@@ -166,7 +166,7 @@ def test_they_fail_in_more_than_one_way() -> None:
 TOOTHLESS = {
     "assert": "import sys\nsys.flags.optimize or None\n",
     "unittest": "import unittest\nunittest.TestCase.assertEqual = lambda *a, **k: None\n",
-    "raises": "import pytest, contextlib\npytest.raises = lambda *a: contextlib.suppress(Exception)\n",
+    "raises": "import pytest, contextlib as c\npytest.raises = lambda *a: c.suppress(Exception)\n",
 }
 
 

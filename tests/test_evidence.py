@@ -30,7 +30,8 @@ def evidence(world: World, *ids: str, k: int = 1) -> list[str]:
 
 def test_nothing_is_said_of_what_the_tests_said() -> None:
     world = World(scores={("a", 1): [UNRESOLVED]})
-    assert evidence(world, "a", "b") == ["0 outcomes moved, contested, contradicted or settled after a death"]
+    said = "0 outcomes moved, contested, contradicted or settled after a death"
+    assert evidence(world, "a", "b") == [said]
 
 
 def test_a_moved_outcome_names_what_it_was_and_every_control() -> None:

@@ -108,7 +108,8 @@ def make_source(recipe: Recipe, plan: RunPlan, agent: Agent) -> Callable[[Attemp
     upstream = make_upstream(recipe, check_source(recipe, agent))
     # From here on only the gateway holds the key, and what headers hold: no child inherits
     # one of them, whatever its variable is called.
-    held = {name for name, value in os.environ.items() if value.strip().encode() in upstream.secrets}
+    secrets = upstream.secrets
+    held = {name for name, value in os.environ.items() if value.strip().encode() in secrets}
     for name in {recipe.model.key_variable, *held}:
         forget(name)
     return lambda attempt, number: upstream

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from tests.faults.bare import begin
 from tests.faults.case import Case, Peer, Seen
+from tests.faults.command import options, publish, say
 from tests.faults.forks import NURSERY
 from tests.faults.machine import absent_peers, docker_daemon, root_problem, versions
 from tests.faults.matrix import MARKS, Matrix, Result
@@ -39,11 +40,6 @@ GROUPS = (
 CASE_SECONDS = 420
 """A case ends by itself long before; one that does not is given up."""
 T = TypeVar("T")
-
-
-def say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 def collect(only: Sequence[str]) -> list[Case]:
@@ -170,18 +166,9 @@ def progress(result: Result) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--only", action="append", default=[], metavar="SUBSTRING")
-    parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--no-peers", action="store_true", help="passone alone")
+    parser = options("tests.faults", __doc__, workers=4)
     parser.add_argument(
         "--afresh", action="store_true", help="fork no program: each does its own imports"
-    )
-    parser.add_argument(
-        "--write",
-        type=Path,
-        metavar="PATH",
-        help="the matrix as Markdown; with --only, these rows of it",
     )
     return parser.parse_args()
 
@@ -220,14 +207,7 @@ def main() -> int:
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         seconds=time.monotonic() - began,
     )
-    say(matrix.text())
-    if asked.write:
-        whole = not asked.only
-        page = "" if whole else asked.write.read_text(encoding="utf-8")
-        asked.write.write_text(matrix.markdown() if whole else updated(page, matrix), "utf-8")
-        say(f"written to {asked.write}")
-    say(f"{matrix.seconds:.0f} s")
-    say(matrix.verdict)
+    publish(matrix, asked, lambda page: updated(page, matrix))
     return 0 if matrix.right == len(cases) else 1
 
 

@@ -9,7 +9,7 @@ import json
 import re
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,11 +143,38 @@ def evaluate(
     seconds: float = 240,
 ) -> Report:
     """One run of the harness in a directory of its own."""
-    rows, preds = write_inputs(place, [(of, patch)])
+    (report,) = evaluate_all(
+        place,
+        [(of, patch)],
+        run_id=run_id,
+        strike=strike,
+        env=env,
+        connected=connected,
+        timeout=timeout,
+        seconds=seconds,
+    )
+    return report
+
+
+def evaluate_all(
+    place: Path,
+    pairs: Sequence[tuple[Row, str | None]],
+    *,
+    run_id: str = "",
+    strike: Strike | None = None,
+    env: Mapping[str, str] | None = None,
+    connected: Connected = daemon,
+    timeout: int = 60,
+    seconds: float = 240,
+    workers: int = 1,
+) -> list[Report]:
+    """One run of the harness on many predictions, each for a row of its own."""
+    rows, preds = write_inputs(place, pairs)
     run_id = run_id or f"f{secrets.token_hex(4)}"
     module = (sys.executable, "-m", "swebench.harness.run_evaluation")
     files = ("-d", str(rows), "-s", "test", "-p", str(preds))
-    argv = [*module, *files, "-id", run_id, "--max_workers", "1", "-t", str(timeout)]
+    limits = ("--max_workers", str(workers), "-t", str(timeout))
+    argv = [*module, *files, "-id", run_id, *limits]
     with connected() as client:
         filters: dict[str, Any] = {"name": f"\\.{run_id}"}
         hunt = Hunt(client, lambda: filters)
@@ -165,7 +192,7 @@ def evaluate(
             for container in client.containers.list(all=True, filters=filters):
                 with contextlib.suppress(APIError):
                     container.remove(force=True, v=True)
-    return read(place, run_id, str(of["instance_id"]), done, left=left)
+    return [read(place, run_id, str(of["instance_id"]), done, left=left) for of, _ in pairs]
 
 
 def read(place: Path, run_id: str, instance_id: str, done: Done, *, left: bool) -> Report:

@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -70,30 +70,56 @@ def variant(
         add: directories, each with a tar archive that is unpacked there; they are
             no part of what tells two variants apart, so the script should name them.
     """
-    reference = f"passone/fault.{name}:1"
     with alone("images"), daemon() as client:
         images = EmbeddedImages(client)
         images.ensure_base()
         images(embedded()[of])
         parent = str(client.images.get(embedded()[of].image).id)
-        made_of = hashlib.sha256("\0".join([parent, KILL, script, *changes]).encode()).hexdigest()
-        with contextlib.suppress(ImageNotFound):
-            if client.images.get(reference).labels.get(MADE_LABEL) == made_of:
-                return reference
-        # The official harness waits 15 s for whoever ignores TERM, as its first process does.
-        container = client.containers.create(
-            parent, ["bash", "-ec", f"{KILL}\n{script}"], stop_signal="SIGKILL"
-        )
-        try:
-            container.start()
-            if container.wait()["StatusCode"]:
-                raise SceneError(f"{reference}: {container.logs(tail=3).decode()}")
-            for place, archive in (add or {}).items():
-                container.put_archive(place, archive)
-            own = ["WORKDIR /testbed", "CMD bash", f"LABEL {MADE_LABEL}={made_of} passone.run="]
-            container.commit(*reference.split(":"), changes=[*own, *changes])
-        finally:
-            container.remove(force=True)
+        reference = f"passone/fault.{name}:1"
+        return built(client, reference, parent, script, changes=changes, add=add)
+
+
+def built(
+    client: docker.DockerClient,
+    reference: str,
+    parent: str,
+    script: str,
+    *,
+    changes: Sequence[str] = (),
+    add: Mapping[str, bytes] | None = None,
+    given: Callable[[], Mapping[str, bytes]] | None = None,
+    stamp: str = "",
+) -> str:
+    """An image made from another one by a script that bash runs in it; built once.
+
+    Args:
+        changes: further lines of a Dockerfile.
+        add: as `variant` has it.
+        given: makes what the script finds already, in the form of `add`.
+        stamp: tells two images apart whose scripts are the same.
+    """
+    parts = [parent, KILL, script, *changes, *filter(None, [stamp])]
+    made_of = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    with contextlib.suppress(ImageNotFound):
+        if client.images.get(reference).labels.get(MADE_LABEL) == made_of:
+            return reference
+    before = given() if given else {}
+    # The official harness waits 15 s for whoever ignores TERM, as its first process does.
+    container = client.containers.create(
+        parent, ["bash", "-ec", f"{KILL}\n{script}"], stop_signal="SIGKILL"
+    )
+    try:
+        for place, archive in before.items():
+            container.put_archive(place, archive)
+        container.start()
+        if container.wait()["StatusCode"]:
+            raise SceneError(f"{reference}: {container.logs(tail=3).decode()}")
+        for place, archive in (add or {}).items():
+            container.put_archive(place, archive)
+        own = ["WORKDIR /testbed", "CMD bash", f"LABEL {MADE_LABEL}={made_of} passone.run="]
+        container.commit(*reference.split(":"), changes=[*own, *changes])
+    finally:
+        container.remove(force=True)
     return reference
 
 
@@ -125,11 +151,11 @@ def gold(instance_id: str = ID) -> str:
     return str(embedded()[instance_id].row["patch"])
 
 
-def new_file(path: str, text: str) -> str:
+def new_file(path: str, text: str, *, mode: str = "100644") -> str:
     """A patch that adds one file."""
     lines = text.splitlines()
     return (
-        f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+        f"diff --git a/{path} b/{path}\nnew file mode {mode}\n--- /dev/null\n+++ b/{path}\n"
         f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
     )
 
