@@ -211,6 +211,7 @@ OTHER: dict[str, Any] = {
     "sandbox.kind": "docker",
     "sandbox.memory_gb": 3,
     "sandbox.pids": 1,
+    "sandbox.disk_gb": 1,
     "sandbox.network": "off",
     "sandbox.scoring_seconds": 1,
     "sandbox.mirrors": ["mirror.invalid"],
