@@ -27,7 +27,7 @@ from pipeline.agents.sweagent import (
     read_steps,
     settings,
 )
-from pipeline.contracts import ContainerSite, LocalSite
+from pipeline.contracts import DROPPED, ContainerSite, LocalSite
 from pipeline.docker import DockerSandboxes, Images, connect
 from pipeline.domain import (
     Cause,
@@ -308,6 +308,8 @@ def test_the_command_line_sets_what_the_config_says(tmp_path: Path) -> None:
     assert json.loads(said["instances.deployment.docker_args"]) == [
         "--cpus=1",
         "--label=passone.run=r1",
+        *(f"--cap-drop={capability}" for capability in DROPPED),
+        "--security-opt=no-new-privileges",
         "--memory=2048m",
         "--pids-limit=512",
     ]

@@ -94,7 +94,6 @@ class DockerSandbox:
                 workdir=WORKDIR,
                 user="root",
                 environment={END_VARIABLE: nonce},
-                stdin=True,
             )["Id"]
             heard = self._stream(exec_id, path, nonce, timeout_seconds)
             return Completed(

@@ -16,8 +16,8 @@ ONE_STREAM = (
     "sh",
     "-c",
     f"passone_end=${END_VARIABLE}; unset {END_VARIABLE}; "
-    "trap 'printf %s \"$passone_end\"; read passone_heard' EXIT; "
-    '(exec "$@" 2>&1 </dev/null); exit $?',
+    "trap 'printf %s \"$passone_end\"' EXIT; "
+    '(exec "$@" 2>&1); exit $?',
     "sh",
 )
 """Runs the command behind it, and ends its output with what END_VARIABLE holds.
@@ -25,11 +25,7 @@ ONE_STREAM = (
 Docker sends two streams in no order of their own, and a log's markers stand on one of them.
 The end is told however the shell leaves, unless a signal ends the shell itself; what the
 shell has to say of its own (`Killed`) goes to the other stream, which nobody keeps.
-
-It leaves when it has been told that all was heard: what has not come two seconds after a
-command's end the daemon drops, and a busy machine takes longer.
 """
-HEARD = b"\n"
 STDOUT = 1
 HEADER = struct.Struct(">BxxxL")
 CHUNK_BYTES = 1 << 16
@@ -61,8 +57,6 @@ def listen(raw: Any, path: Path, *, nonce: str, cap_bytes: int) -> Heard:
                 log.write(sieve.sift(chunk))
                 if not sieve.seen:
                     continue
-                if deadline is None:
-                    raw.sendall(HEARD)
                 # What outlives a command and keeps its output open is not waited for.
                 deadline = deadline or time.monotonic() + LINGERS_SECONDS
                 if time.monotonic() >= deadline:
