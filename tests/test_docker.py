@@ -16,16 +16,26 @@ import docker
 import pytest
 
 from pipeline.benchmarks import dataset
+from pipeline.benchmarks.bench import OfficialBench, Task
 from pipeline.benchmarks.swebench import SwebenchScorer
 from pipeline.contracts import DROPPED, ContainerSite
 from pipeline.docker import DockerSandboxes, EmbeddedImages, Images, connect
 from pipeline.docker.images import split_tag
-from pipeline.domain import Attempt, Cause, Finding, Instance, Patch, SandboxLimits
+from pipeline.domain import Attempt, Cause, Finding, Instance, Patch, SandboxLimits, Verdict
 from pipeline.outcomes import InfraError, UserError
 from tests.registry import serving
 
 LIMITS = SandboxLimits(memory_gb=0.5, pids=200, scoring_seconds=60)
 ID = "passone__almanac-27"
+EMPTY_TASK = Task(
+    script="",
+    test_patch="",
+    mattering=(),
+    log="log",
+    apply_commands=(),
+    grade=lambda log, evidence, seconds: Verdict(finding=Finding.UNRESOLVED, grader="none"),
+    statuses=lambda log: {},
+)
 
 
 @pytest.mark.parametrize(
@@ -206,6 +216,34 @@ def test_a_file_comes_out_as_it_went_in_and_a_link_does_not(
         assert sandbox.get("/testbed/link") is None
         assert sandbox.get("/testbed") is None
         assert sandbox.get("/testbed/nothing") is None
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("detached", [False, True])
+def test_later_history_and_a_patchs_files_are_taken_away(
+    detached: bool, sandboxes: DockerSandboxes, embedded: Mapping[str, Instance], tmp_path: Path
+) -> None:
+    later = (
+        "set -e; git checkout -q -B here; git checkout -q -b later; echo fix > fix.txt; "
+        "git add fix.txt; git -c user.name=a -c user.email=a commit -qm fix; git tag v2; "
+        f"git rev-parse HEAD; git checkout -q {'--detach ' if detached else ''}here"
+    )
+    spoil = "echo x >> README.md; echo x > conftest.py; git add conftest.py; echo x > /conftest.py"
+    kept = "git log --all --oneline | wc -l; git status --porcelain; cat /conftest.py"
+    with sandboxes.open(embedded[ID]) as sandbox:
+
+        def said(script: str) -> str:
+            return sandbox.run(["bash", "-c", script], timeout_seconds=60).output.strip()
+
+        before = said("git log --oneline | wc -l")
+        commit = said(later).splitlines()[-1]
+        said(spoil)
+        bench = OfficialBench(EMPTY_TASK, sandbox, tmp_path, LIMITS, "none")
+        bench.restore(["README.md", "conftest.py", "../conftest.py", "/conftest.py"])
+        bench.forget_history()
+        assert said(kept).split() == [before, "x"]
+        there = f"git cat-file -e {commit} || test -e /tmp/past.git"
+        assert said(f"if {there}; then echo there; fi 2>/dev/null") == ""
 
 
 @pytest.mark.docker

@@ -31,7 +31,8 @@ PREPARATION_SECONDS = 900
 RESET = ["/bin/bash", "-c", "git checkout -- . ; git clean -fd"]
 FORGET = f"""\
 set -e
-git -c safe.directory={TREE} clone -q --bare --no-local --no-tags {TREE} /tmp/present.git
+git config --global --add safe.directory {TREE}
+git clone -q --bare --no-local --no-tags {TREE} /tmp/present.git
 cd {TREE}
 mv .git /tmp/past.git
 mkdir .git
@@ -39,7 +40,7 @@ mv /tmp/present.git/* .git
 cp /tmp/past.git/index .git/index
 git rev-parse -q --verify HEAD || cp /tmp/past.git/HEAD .git/HEAD
 git config core.bare false
-mine=$(git symbolic-ref -q HEAD)
+mine=$(git symbolic-ref -q HEAD || true)
 git for-each-ref --format='%(refname)' | grep -vxF "$mine" | xargs -r -n 1 git update-ref -d
 git repack -q -a -d
 rm -rf /tmp/past.git
@@ -157,12 +158,20 @@ class OfficialBench:
     def restore(self, paths: Sequence[str]) -> None:
         """See `pipeline.benchmarks.scrutiny.Bench`."""
         for path in paths:
-            known = self._run(["git", "cat-file", "-e", f"HEAD:{path}"]).returncode == 0
-            self._run(["git", "checkout", "HEAD", "--", path] if known else ["rm", "-rf", path])
+            if self._run(["git", "cat-file", "-e", f"HEAD:{path}"]).returncode == 0:
+                self._run(["git", "checkout", "HEAD", "--", path])
+                continue
+            # A patch has named it: git goes nowhere outside the tree.
+            self._run(["git", "rm", "-rqf", "--ignore-unmatch", "--", path])
+            self._run(["git", "clean", "-fdxq", "--", path])
 
     def forget_history(self) -> None:
         """See `pipeline.benchmarks.scrutiny.Bench`."""
-        self._run(["/bin/bash", "-c", FORGET])
+        done = self._run(["/bin/bash", "-c", FORGET])
+        if done.returncode:
+            said = done.output.strip().rpartition("\n")[2]
+            text = f"later history could not be taken away: {said}"
+            raise InfraError(Cause.SANDBOX, text, died=True)
 
     def _preparation(self, *, again: bool) -> str:
         script = canary.preparation(self.task.script, again=again)

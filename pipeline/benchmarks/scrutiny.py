@@ -38,7 +38,6 @@ class Bench(Protocol):
     """One container of an instance, and what its benchmark does there."""
 
     def apply(self, patch: Patch) -> bool: ...
-    def tests(self) -> Verdict: ...
     def tests_alone(self) -> Verdict:
         """The tests with a log of their own: what comes before them is in another one."""
 
