@@ -226,8 +226,11 @@ def test_later_history_and_a_patchs_files_are_taken_away(
     later = (
         "set -e; git checkout -q -B here; git checkout -q -b later; echo fix > fix.txt; "
         "git add fix.txt; git -c user.name=a -c user.email=a commit -qm fix; git tag v2; "
-        f"git rev-parse HEAD; git checkout -q {'--detach ' if detached else ''}here"
+        "git rev-parse HEAD; git checkout -q here"
     )
+    # No branch is left at what is checked out.
+    others = "git branch --format='%(refname:short)' | grep -vE 'later|HEAD'"
+    detach = f"git checkout -q --detach; {others} | xargs git branch -qD"
     spoil = "echo x >> README.md; echo x > conftest.py; git add conftest.py; echo x > /conftest.py"
     kept = "git log --all --oneline | wc -l; git status --porcelain; cat /conftest.py"
     with sandboxes.open(embedded[ID]) as sandbox:
@@ -237,7 +240,7 @@ def test_later_history_and_a_patchs_files_are_taken_away(
 
         before = said("git log --oneline | wc -l")
         commit = said(later).splitlines()[-1]
-        said(spoil)
+        said(f"{detach}; {spoil}" if detached else spoil)
         bench = OfficialBench(EMPTY_TASK, sandbox, tmp_path, LIMITS, "none")
         bench.restore(["README.md", "conftest.py", "../conftest.py", "/conftest.py"])
         bench.forget_history()
