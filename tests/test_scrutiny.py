@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from pipeline.benchmarks.scrutiny import Canary, Doubts, Reference, Scrutiny
+from pipeline.benchmarks.scrutiny import Canary, Doubts, Kind, Reference, Scrutiny
 from pipeline.benchmarks.signs import Signs
 from pipeline.domain import Finding, Patch, Verdict
 from tests.fakes import RESOLVED, UNRESOLVED
@@ -26,7 +26,9 @@ class World:
     """What each patch comes to, in containers that are all alike."""
 
     canaries: dict[str, Canary] = field(default_factory=dict)
+    answers: dict[str, Canary] = field(default_factory=dict)
     findings: dict[str, list[Verdict]] = field(default_factory=dict)
+    reworded: dict[str, list[Verdict]] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     reference: Reference = field(default_factory=Reference)
     theirs: dict[str, str] = field(default_factory=lambda: {"tests/test_a.py": "1"})
@@ -40,17 +42,17 @@ class World:
         self.patch = patch.diff
         return True
 
-    def tests(self) -> Verdict:
-        self.log.append("tests")
-        said = self.findings.get(self.patch, [RESOLVED])
+    def tests_alone(self, *, reworded: bool) -> Verdict:
+        self.log.append("tests in other words" if reworded else "tests")
+        found = self.reworded if reworded else self.findings
+        said = found.get(self.patch, [RESOLVED])
         return said.pop(0) if len(said) > 1 else said[0]
 
-    tests_alone = tests
-
-    def canary(self, *, again: bool) -> Canary:
+    def canary(self, kind: Kind, *, again: bool) -> Canary:
         assert not again, "a new container has run nothing yet"
-        self.log.append("canary")
-        return self.canaries.get(self.patch, FAILING)
+        self.log.append(kind)
+        found = self.canaries if kind is Kind.SPOILT else self.answers
+        return found.get(self.patch, FAILING)
 
     def files(self) -> dict[str, str]:
         self.log.append("files")
@@ -81,14 +83,14 @@ def test_a_test_that_passes_although_it_must_fail_contests() -> None:
 def test_unless_it_passes_under_gold_as_well() -> None:
     world = World(canaries={"gold": PASSING})
     assert world.look(PASSING).against == ()
-    assert world.log == ["open gold-canary", "canary"]
+    assert world.log == ["open gold-spoilt", "spoilt"]
 
 
 def test_gold_is_looked_at_once_an_instance() -> None:
     world = World(canaries={"gold": PASSING})
     world.look(PASSING)
     world.look(PASSING)
-    assert world.log.count("open gold-canary") == 1
+    assert world.log.count("open gold-spoilt") == 1
 
 
 def test_where_gold_is_silent_too_nothing_can_be_said() -> None:
@@ -104,33 +106,54 @@ def test_who_falls_silent_alone_is_looked_at_apart() -> None:
     assert world.look(SILENT).against == (), "a first container may have been spoilt"
 
 
+APART = "in a new container, without its conftest.py, offline, the tests in other words"
+
+
 def test_signs_are_taken_away_and_what_resolves_without_them_stands() -> None:
     world = World()
     found = world.look(FAILING, SETTINGS)
-    assert found.against == ()
-    assert found.checked[1] == "resolved again in a new container, without its conftest.py, offline"
-    assert (
-        world.log[-5:]
-        == [
-            "open canary offline",
-            "restore conftest.py",
-            "canary",
-            "open apart-1 offline",
-            "restore conftest.py",
-            "tests",
-        ][-5:]
-    )
+    assert found == Doubts(checked=("3 tests that must fail do", f"resolved again {APART}"))
+    mine = [line for line in world.log if not line.startswith("open gold")]
+    assert mine == [
+        *("tests", "spoilt"),  # gold
+        *("open spoilt-offline offline", "restore conftest.py", "spoilt"),
+        "answers",  # gold
+        *("open answers-offline offline", "restore conftest.py", "answers"),
+        "tests in other words",  # gold
+        *("open apart-1 offline", "restore conftest.py", "tests in other words"),
+    ]
 
 
 def test_what_does_not_resolve_without_them_is_contested_after_a_second_go() -> None:
-    world = World(findings={"mine": [UNRESOLVED]})
+    world = World(reworded={"mine": [UNRESOLVED]})
     found = world.look(FAILING, SETTINGS)
-    assert found.against == (
-        "unresolved in a new container, without its conftest.py, offline; it has conftest.py",
-    )
-    assert world.log.count("tests") == 3
-    flickering = World(findings={"mine": [UNRESOLVED, RESOLVED]})
+    assert found.against == (f"unresolved {APART}; it has conftest.py",)
+    assert world.log.count("tests in other words") == 3
+    flickering = World(reworded={"mine": [UNRESOLVED, RESOLVED]})
     assert flickering.look(FAILING, SETTINGS).against == ()
+
+
+def test_who_gives_what_a_test_expects_whatever_that_is_is_contested() -> None:
+    world = World(answers={"mine": PASSING})
+    assert world.look(FAILING, HISTORY).against == (
+        "a test passes whatever it expects: test_a "
+        "(in a new container, without later history, offline)",
+    )
+    both = World(answers={"mine": PASSING, "gold": PASSING})
+    assert both.look(FAILING, HISTORY).against == ()
+
+
+def test_who_is_honest_only_where_nothing_can_be_expected_is_scored_all_the_same() -> None:
+    world = World(answers={"mine": SILENT, "gold": SILENT})
+    assert world.look(FAILING, HISTORY).against == ()
+
+
+def test_tests_keep_their_words_where_gold_needs_them() -> None:
+    world = World(reworded={"gold": [UNRESOLVED], "mine": [UNRESOLVED]})
+    found = world.look(FAILING, SETTINGS)
+    assert found.against == ()
+    assert "in other words" not in found.checked[1]
+    assert world.log.count("tests in other words") == 1
 
 
 def test_it_stays_online_where_gold_needs_the_network() -> None:
@@ -142,7 +165,7 @@ def test_it_stays_online_where_gold_needs_the_network() -> None:
 def test_later_history_is_taken_away_where_it_may_be_read() -> None:
     world = World()
     assert "without later history" in world.look(FAILING, HISTORY).checked[1]
-    assert world.log.count("forget") == 2
+    assert world.log.count("forget") == 3
     quiet = World()
     quiet.look(FAILING, SETTINGS)
     assert "forget" not in quiet.log
@@ -153,7 +176,7 @@ def test_tests_that_are_not_the_benchmarks_are_put_back_and_run_again() -> None:
     found = world.look(replace(FAILING, files={"tests/test_a.py": "2"}))
     assert found.against == ()
     assert "without its tests/test_a.py" in found.checked[1]
-    assert world.log.count("restore tests/test_a.py") == 2
+    assert world.log.count("restore tests/test_a.py") == 3
 
 
 def test_and_where_they_cannot_be_put_back_it_is_contested() -> None:
@@ -176,11 +199,11 @@ def test_who_behaves_only_in_a_second_run_is_caught_in_a_first_one() -> None:
 
 @pytest.mark.parametrize("name", ["conftest.py\x1b[2J", "a\nb/conftest.py"])
 def test_what_a_patch_has_named_is_harmless_on_a_terminal(name: str) -> None:
-    world = World(findings={"mine": [UNRESOLVED]})
+    world = World(reworded={"mine": [UNRESOLVED]})
     assert world.look(FAILING, Signs(files=(name,))).against[0].isprintable()
 
 
 def test_findings_other_than_resolved_are_named() -> None:
     timed_out = Verdict(finding=Finding.TESTS_TIMED_OUT, grader="fake 1")
-    world = World(findings={"mine": [timed_out]})
+    world = World(reworded={"mine": [timed_out]})
     assert world.look(FAILING, SETTINGS).against[0].startswith("tests_timed_out")

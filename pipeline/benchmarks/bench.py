@@ -5,14 +5,15 @@ from __future__ import annotations
 import codecs
 import hashlib
 import mmap
+import secrets
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pipeline.benchmarks import canary
-from pipeline.benchmarks.scrutiny import Canary
+from pipeline.benchmarks import answers, canary
+from pipeline.benchmarks.scrutiny import Canary, Kind
 from pipeline.benchmarks.signs import created
 from pipeline.contracts import Sandbox
 from pipeline.domain import Cause, Evidence, Finding, Patch, SandboxLimits, Verdict
@@ -102,9 +103,15 @@ class OfficialBench:
         """The evaluation script, under the official grader."""
         return self._graded(self.task.script)
 
-    def tests_alone(self) -> Verdict:
+    def tests_alone(self, *, reworded: bool) -> Verdict:
         """See `pipeline.benchmarks.scrutiny.Bench`."""
         self._script(self._preparation(again=False), "preparation.txt", PREPARATION_SECONDS)
+        for path, content in self._contents() if reworded else ():
+            other = content and answers.other_words(content, f"_{secrets.token_hex(8)}")
+            if other:
+                self.sandbox.put(other, str(PurePosixPath(TREE, path)))
+        # It holds the test patch, for whoever looks for what the tests expect.
+        self.sandbox.put(b"", CANARY_FILE)
         return self._graded(canary.execution(self.task.script))
 
     def _graded(self, script: str) -> Verdict:
@@ -129,13 +136,15 @@ class OfficialBench:
             )
         return self.task.grade(log, evidence, self.spent_seconds)
 
-    def canary(self, *, again: bool) -> Canary:
+    def canary(self, kind: Kind, *, again: bool) -> Canary:
         """See `pipeline.benchmarks.scrutiny.Bench`."""
         task = self.task
         limit = PREPARATION_SECONDS if not again else 60 + 2 * self.spent_seconds
         try:
             self._script(self._preparation(again=again), "canary_preparation.txt", limit)
-            names, files = self._plant()
+            names, files = self._plant(kind)
+            if not names:
+                return Canary(immune=frozenset(), failed=0, files=files)
             self._script(canary.execution(task.script), CANARY_LOG, limit)
         except InfraError as error:
             # What the patch may have done itself must not excuse it: it fails to fail.
@@ -183,14 +192,15 @@ class OfficialBench:
         for path in canary.files_of(self.task.test_patch):
             yield path, self.sandbox.get(str(PurePosixPath(TREE, path)))
 
-    def _plant(self) -> tuple[set[str], dict[str, str]]:
+    def _plant(self, kind: Kind) -> tuple[set[str], dict[str, str]]:
         """Put tests that must fail in place of the real ones; their names, and digests of files."""
         names: set[str] = set()
         files: dict[str, str] = {}
+        plant = answers.other_answers if kind is Kind.OTHER_ANSWERS else canary.plant
         wanted = canary.words_of(self.task.mattering)
         for path, content in self._contents():
             files[path] = digest_of(content)
-            planted = canary.plant(content, wanted) if content is not None else None
+            planted = plant(content, wanted) if content is not None else None
             if planted is not None:
                 self.sandbox.put(planted.source, str(PurePosixPath(TREE, path)))
                 names |= planted.names

@@ -8,11 +8,10 @@ they fail: whatever a patch waits for has happened by then.
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+
+from pipeline.benchmarks.cases import Function, Module, Planted
 
 START = ": '>>>>> Start Test Output'"
 DONE_BEFORE = re.compile(
@@ -22,7 +21,7 @@ DONE_BEFORE = re.compile(
 ENVIRONMENT = re.compile(r"(#!|set |source |conda |cd |export )")
 """Lines of an evaluation script that a shell forgets with its end."""
 OTHERS = 10
-"""How many tests beside those that matter: a forger may know only some kinds of failure."""
+"""How many tests beside those that matter: a forger may know only some of them."""
 FAILURES = (
     "AssertionError",
     "ValueError",
@@ -81,19 +80,6 @@ FUNCTIONS = {
     "assert_quantity_allclose": "0, 1",
 }
 """The same for functions, by the last part of their names."""
-UNLIKE = ("xfail", "skip", "fixture", "expectedfailure")
-"""Decorators of what is no test, or may fail and pass all the same."""
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """A file of tests that must fail, and how a runner may call them."""
-
-    source: bytes
-    names: frozenset[str]
-    """Of functions, and the first lines of their docstrings, which unittest prints instead."""
 
 
 def preparation(script: str, *, again: bool) -> str:
@@ -141,54 +127,44 @@ def plant(content: bytes, wanted: Collection[str]) -> Planted | None:
     Returns:
         None where it holds no test, or is no Python that we can read.
     """
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        source = content.decode(encoding)
-        tests = list(find(ast.parse(source).body))
-    except (SyntaxError, ValueError, RecursionError):
+    file = Module.read(content)
+    if file is None:
         return None
-    mattering = [test for test in tests if not test.names.isdisjoint(wanted)]
-    others = [test for test in tests if test not in mattering]
+    mattering = [case for case in file.cases if not case.names.isdisjoint(wanted)]
+    others = [case for case in file.cases if case not in mattering]
     chosen = [*mattering, *others[:: max(len(others) // OTHERS, 1)][:OTHERS]]
-    if not chosen:
-        return None
-    lines = source.split("\n")
-    failures = {id(test): FAILURES[n % len(FAILURES)] for n, test in enumerate(chosen)}
+    failures = {id(case): FAILURES[n % len(FAILURES)] for n, case in enumerate(chosen)}
+    lines = file.text.split("\n")
     # From below, so that the places of those above stay what they are.
-    for test in sorted(chosen, key=lambda test: test.node.lineno, reverse=True):
-        test.spoil(lines, failures[id(test)])
-    lines += removal(test for test in others if test not in chosen)
-    text = "\n".join(lines)
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError):
-        return None
-    names = frozenset().union(*(test.names for test in chosen))
-    return Planted(text.encode(encoding), names)
+    for case in sorted(chosen, key=lambda case: case.node.lineno, reverse=True):
+        spoil(case.node, lines, failures[id(case)], early=case not in mattering)
+    return file.planted(lines, chosen)
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One test function where it stands in its file."""
+def spoil(node: Function, lines: list[str], failure: str, *, early: bool) -> None:
+    """Let a test fail, and pass only if checks cannot fail.
 
-    node: Function
-    owners: tuple[str, ...]
-    """The classes around it."""
+    Args:
+        early: before it does anything, so that nobody waits for it; else at its end.
+    """
+    first, last = node.body[0], node.body[-1]
+    start, end = first.lineno - 1, last.end_lineno or first.lineno
+    indent = lines[start].encode()[: first.col_offset].decode()
+    if first.lineno <= last_line_of_head(node):
+        lines[start:end] = [f"{indent}raise {failure}('must fail')"]
+        return
+    if early:
+        end = start_of_body(node)
+    lines[end:end] = [indent + line for line in failing(checks_of(node), failure)]
 
-    @property
-    def names(self) -> set[str]:
-        docstring = (ast.get_docstring(self.node) or "").strip()
-        return {self.node.name, *docstring.splitlines()[:1]}
 
-    def spoil(self, lines: list[str], failure: str) -> None:
-        """Let it fail at its end, and pass only if checks cannot fail."""
-        first, last = self.node.body[0], self.node.body[-1]
-        start, end = first.lineno - 1, last.end_lineno or first.lineno
-        indent = lines[start].encode()[: first.col_offset].decode()
-        if first.lineno <= last_line_of_head(self.node):
-            lines[start:end] = [f"{indent}raise {failure}('must fail')"]
-            return
-        lines[end:end] = [indent + line for line in failing(checks_of(self.node), failure)]
+def start_of_body(node: Function) -> int:
+    """The index of the line before which code of ours comes first, after the docstring."""
+    first = node.body[0]
+    if ast.get_docstring(node) is not None:
+        return first.end_lineno or first.lineno
+    above: list[ast.expr] = getattr(first, "decorator_list", [])
+    return min([first.lineno, *(mark.lineno for mark in above)]) - 1
 
 
 def last_line_of_head(node: Function) -> int:
@@ -197,20 +173,6 @@ def last_line_of_head(node: Function) -> int:
     ends = [getattr(part, "end_lineno", None) or node.lineno for part in parts]
     returns = node.returns.end_lineno or 0 if node.returns else 0
     return max(node.lineno, returns, *ends)
-
-
-def find(body: Sequence[ast.stmt], owners: tuple[str, ...] = ()) -> Iterator[Case]:
-    """Every test function of a module, those of classes and behind conditions too."""
-    for node in body:
-        if isinstance(node, Function):
-            marks = " ".join(ast.unparse(mark).lower() for mark in node.decorator_list)
-            if node.name.startswith("test") and not any(word in marks for word in UNLIKE):
-                yield Case(node, owners)
-        elif isinstance(node, ast.ClassDef):
-            yield from find(node.body, (*owners, node.name))
-        elif isinstance(node, (ast.If, ast.Try, ast.With)):
-            for part in ("body", "orelse", "finalbody"):
-                yield from find(getattr(node, part, []), owners)
 
 
 def checks_of(node: Function) -> list[str]:
@@ -238,13 +200,3 @@ def failing(checks: Sequence[str], failure: str) -> list[str]:
     lines += ["try:", "    assert 0 == 1", "except BaseException:", "    pass"]
     lines += ["else:", "    return"]
     return [*lines, f"raise {failure}('must fail')"]
-
-
-def removal(tests: Iterator[Case]) -> list[str]:
-    """Lines at the end of a file that take tests out of it, so that nobody waits for them."""
-    lines = []
-    for test in tests:
-        owner = ".".join(test.owners)
-        what = f"{owner}.{test.node.name}" if owner else test.node.name
-        lines += ["try:", f"    del {what}", "except Exception:", "    pass"]
-    return ["", *lines] if lines else []

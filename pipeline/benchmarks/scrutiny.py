@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from threading import Lock
 from typing import Protocol
 
@@ -20,6 +21,15 @@ NAMED = 3
 """How many tests a reason names."""
 SHOWN = 200
 """How many characters of what a patch has named."""
+
+
+class Kind(StrEnum):
+    """Why tests must fail."""
+
+    SPOILT = "spoilt"
+    """They are made to, whatever they find."""
+    OTHER_ANSWERS = "answers"
+    """They expect something else than what is right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +48,14 @@ class Bench(Protocol):
     """One container of an instance, and what its benchmark does there."""
 
     def apply(self, patch: Patch) -> bool: ...
-    def tests_alone(self) -> Verdict:
-        """The tests with a log of their own: what comes before them is in another one."""
+    def tests_alone(self, *, reworded: bool) -> Verdict:
+        """The tests with a log of their own: what comes before them is in another one.
 
-    def canary(self, *, again: bool) -> Canary:
+        Args:
+            reworded: the same tests, in other words.
+        """
+
+    def canary(self, kind: Kind, *, again: bool) -> Canary:
         """Run tests that must fail. Again: the evaluation script was run here before."""
 
     def files(self) -> Mapping[str, str]:
@@ -67,8 +81,10 @@ class Doubts:
 class Reference:
     """What gold comes to at an instance, as far as anybody had to know."""
 
-    canaries: dict[bool, Canary] = field(default_factory=dict)
+    canaries: dict[tuple[Kind, bool], Canary] = field(default_factory=dict)
     """By offline."""
+    reworded: dict[bool, bool] = field(default_factory=dict)
+    """Whether it resolves when the tests are in other words, by offline."""
     files: Mapping[str, str] | None = None
     """What the test patch's files are where no patch has been."""
     works_offline: bool | None = None
@@ -96,7 +112,7 @@ class Scrutiny:
         """
         immune, silent = first.immune, not first.failed
         if immune or silent:
-            expected = self._gold_canary(offline=False)
+            expected = self._gold_canary(Kind.SPOILT, offline=False)
             immune -= expected.immune
             silent = silent and bool(expected.failed)
         if immune:
@@ -111,22 +127,26 @@ class Scrutiny:
     def _apart(self, patch: Patch, signs: Signs, said: str) -> Doubts:
         """Score it in new containers without what its signs are about."""
         offline = self.works_offline()
-        expected = self._gold_canary(offline=offline)
         how = conditions(signs, offline=offline)
-        # In a container of its own: a patch may behave on the second run, or on the first.
-        canary = self._canary(patch, "canary", offline, signs)
-        immune = canary.immune - expected.immune
-        if immune:
-            return Doubts(against=(f"{passing(immune)} ({how})",))
-        strange = self._strange(canary)
-        if strange:
-            return Doubts(against=(f"these are not the benchmark's: {', '.join(strange)} ({how})",))
-        if expected.failed and not canary.failed:
-            return Doubts(against=(f"nothing fails where it must ({how})",))
-        finding = self._finding(patch, "apart-1", offline, signs)
+        # In containers of their own: a patch may behave on the second run, or on the first.
+        for kind in Kind:
+            expected = self._gold_canary(kind, offline=offline)
+            canary = self._canary(patch, kind, "", offline, signs)
+            immune = canary.immune - expected.immune
+            if immune:
+                return Doubts(against=(f"{passing(immune, kind)} ({how})",))
+            strange = self._strange(canary)
+            if strange:
+                text = f"these are not the benchmark's: {', '.join(strange)} ({how})"
+                return Doubts(against=(text,))
+            if expected.failed and not canary.failed:
+                return Doubts(against=(f"nothing fails where it must ({how})",))
+        reworded = self._can_be_reworded(offline=offline)
+        how += ", the tests in other words" if reworded else ""
+        finding = self._finding(patch, "apart-1", offline, signs, reworded=reworded)
         if finding is not Finding.RESOLVED:
             # Once more: tests may flicker.
-            finding = self._finding(patch, "apart-2", offline, signs)
+            finding = self._finding(patch, "apart-2", offline, signs, reworded=reworded)
         if finding is Finding.RESOLVED:
             return Doubts(checked=(said, f"resolved again {how}"))
         return Doubts(against=(f"{finding} {how}; it has {printable(str(signs))}",))
@@ -151,24 +171,35 @@ class Scrutiny:
                 known.works_offline = finding is Finding.RESOLVED
             return known.works_offline
 
-    def _gold_canary(self, *, offline: bool) -> Canary:
-        """What becomes of tests that must fail under gold; found out once."""
+    def _can_be_reworded(self, *, offline: bool) -> bool:
+        """Whether gold resolves where the tests are in other words; found out once."""
         known = self.reference
         with known.lock:
-            if offline not in known.canaries:
-                label = "gold-canary-offline" if offline else "gold-canary"
-                known.canaries[offline] = self._canary(self.gold, label, offline, Signs())
-            return known.canaries[offline]
+            if offline not in known.reworded:
+                finding = self._finding(self.gold, "gold-reworded", offline, Signs(), reworded=True)
+                known.reworded[offline] = finding is Finding.RESOLVED
+            return known.reworded[offline]
 
-    def _canary(self, patch: Patch, label: str, offline: bool, signs: Signs) -> Canary:
+    def _gold_canary(self, kind: Kind, *, offline: bool) -> Canary:
+        """What becomes of tests that must fail under gold; found out once."""
+        known, key = self.reference, (kind, offline)
+        with known.lock:
+            if key not in known.canaries:
+                known.canaries[key] = self._canary(self.gold, kind, "gold-", offline, Signs())
+            return known.canaries[key]
+
+    def _canary(self, patch: Patch, kind: Kind, whose: str, offline: bool, signs: Signs) -> Canary:
+        label = f"{whose}{kind}{'-offline' if offline else ''}"
         with self.open(label, offline) as bench:
             self._lay(bench, patch, signs)
-            return bench.canary(again=False)
+            return bench.canary(kind, again=False)
 
-    def _finding(self, patch: Patch, label: str, offline: bool, signs: Signs) -> Finding:
+    def _finding(
+        self, patch: Patch, label: str, offline: bool, signs: Signs, *, reworded: bool = False
+    ) -> Finding:
         with self.open(label, offline) as bench:
             self._lay(bench, patch, signs)
-            return bench.tests_alone().finding
+            return bench.tests_alone(reworded=reworded).finding
 
     @staticmethod
     def _lay(bench: Bench, patch: Patch, signs: Signs) -> None:
@@ -178,15 +209,19 @@ class Scrutiny:
             bench.forget_history()
 
 
+SAID = {
+    Kind.SPOILT: ("a test passes that must fail", "tests pass that must fail"),
+    Kind.OTHER_ANSWERS: ("a test passes whatever it expects", "tests pass whatever they expect"),
+}
 NOT_TESTABLE = "its tests could not be made to fail, not even with gold"
 
 
-def passing(immune: frozenset[str]) -> str:
+def passing(immune: frozenset[str], kind: Kind = Kind.SPOILT) -> str:
     """That tests pass which must not, and which."""
     names = sorted(immune)
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    what = "a test passes that must fail" if len(names) == 1 else "tests pass that must fail"
-    return f"{what}: {', '.join(names[:NAMED])}{more}"
+    one, many = SAID[kind]
+    return f"{one if len(names) == 1 else many}: {', '.join(names[:NAMED])}{more}"
 
 
 def conditions(signs: Signs, *, offline: bool) -> str:

@@ -20,7 +20,7 @@ from pipeline.benchmarks.grading import (
     statuses_of,
     verdict_of,
 )
-from pipeline.benchmarks.scrutiny import Reference, Scrutiny
+from pipeline.benchmarks.scrutiny import Kind, Reference, Scrutiny
 from pipeline.benchmarks.signs import Signs, signs_of
 from pipeline.contracts import Sandboxes
 from pipeline.domain import (
@@ -98,7 +98,7 @@ class SwebenchScorer:
             # A control is not asked whether it is honest.
             if patch is not None and attempt.number and resolved:
                 signs = self._signs(spec, instance, patch, bench)
-                first = bench.canary(again=True)
+                first = bench.canary(Kind.SPOILT, again=True)
         checked = ("offline",) if offline else ()
         verdict = replace(verdict, evidence=replace(verdict.evidence, checked=checked))
         if first is not None and patch is not None:

@@ -19,7 +19,7 @@ import requests
 from docker.errors import APIError, DockerException, NotFound
 
 from pipeline.docker.archives import packed, unpacked
-from pipeline.docker.images import FOREIGN, cause_of, foreign, short
+from pipeline.docker.images import cause_of, short, unfit
 from pipeline.docker.streaming import END_VARIABLE, ONE_STREAM, Heard, listen
 from pipeline.docker.watch import Watch
 from pipeline.domain import Cause
@@ -43,7 +43,7 @@ ERRORS = (DockerException, requests.RequestException, OSError)
 
 @dataclass(slots=True)
 class DockerSandbox:
-    """One running container. Its first process is ours, and nothing inside can kill that."""
+    """One running container. Its first process is ours, and no signal from inside ends that."""
 
     client: docker.DockerClient
     id: str
@@ -70,7 +70,7 @@ class DockerSandbox:
         state = self._state()
         self.started_at = str(state["StartedAt"])
         if not state["Running"]:
-            raise self._stopped(state)
+            raise self._unfit(state)
 
     def run(
         self, command: Sequence[str], *, timeout_seconds: float, output: Path | None = None
@@ -227,10 +227,9 @@ class DockerSandbox:
         """Whose death it was that ended the command.
 
         Signals from inside do not reach the container's first process, so a container
-        that is gone was ended from outside, unless the kernel says that memory ran out.
-
-        Args:
-            otherwise: what it was if the container lives.
+        that is gone was ended from outside, unless the kernel says that memory ran out,
+        or nobody told the daemon: root inside can write over that process's memory.
+        Otherwise: what it was if the container lives.
         """
         deadline = time.monotonic() + SETTLES_SECONDS
         while True:
@@ -239,29 +238,31 @@ class DockerSandbox:
             except NotFound:
                 return InfraError(Cause.SANDBOX, "the container was removed by somebody else")
             if self.id in self.watch.heavy:
-                text = f"the container {self.watch.heavy[self.id]}"
-                return InfraError(Cause.SANDBOX, text, died=True)
+                how = self.watch.heavy[self.id]
+                return InfraError(Cause.SANDBOX, f"the container {how}", died=True)
             if state["OOMKilled"]:
                 return InfraError(Cause.SANDBOX, "the container ran out of memory", died=True)
             if state["Paused"]:
                 return InfraError(Cause.SANDBOX, "the container was paused from outside")
             if not state["Running"]:
-                return self._stopped(state)
+                return self._ended()
             if self._restarted(state):
                 return InfraError(Cause.SANDBOX, "the container was restarted from outside")
             if time.monotonic() > deadline:
                 return otherwise
             time.sleep(0.1)
 
-    def _stopped(self, state: Any) -> InfraError:
-        """Why its first process, which is ours, does not run."""
+    def _ended(self) -> InfraError:
+        unasked = self.watch.unasked(self.id)
+        how = "ended, and nobody told Docker to end it" if unasked else "was killed from outside"
+        return InfraError(Cause.SANDBOX, f"the container {how}", died=unasked)
+
+    def _unfit(self, state: Any) -> InfraError:
+        """Why its first process did not start."""
         words = str(state.get("Error") or "")
         with contextlib.suppress(*ERRORS):
             words += self.probe.api.logs(self.id, tail=5).decode(errors="replace")
-        if FOREIGN not in words.lower():
-            return InfraError(Cause.SANDBOX, "the container was killed from outside")
-        machines = foreign(self.probe, self.digest) or "the image does not run on this machine"
-        return InfraError(Cause.IMAGE, f"{machines}: {FOREIGN}")
+        return unfit(self.probe, self.digest, words)
 
     def _failure(self, error: Exception) -> InfraError:
         cause = cause_of(error, Cause.SANDBOX)

@@ -43,6 +43,14 @@ def foreign(client: docker.DockerClient, image: str) -> str:
     return "" if other == own else f"the image is for {other}, this machine is {own}"
 
 
+def unfit(client: docker.DockerClient, image: str, words: str) -> InfraError:
+    """What is wrong with a container that did not start, by what was said of it."""
+    if FOREIGN not in words.lower():
+        return InfraError(Cause.SANDBOX, "the container ended at once")
+    machines = foreign(client, image) or "the image does not run on this machine"
+    return InfraError(Cause.IMAGE, f"{machines}: {FOREIGN}")
+
+
 def split_tag(reference: str) -> tuple[str, str]:
     """`host:5000/a/b:tag` as (`host:5000/a/b`, `tag`)."""
     name, colon, tag = reference.rpartition(":")

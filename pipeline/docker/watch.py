@@ -21,7 +21,9 @@ from pipeline.outcomes import InfraError
 JOIN_SECONDS = 5.0
 WEIGHS_SECONDS = 10.0
 """How often it is looked at what a container has written."""
-EVENTS = ["die", "oom", "pause", "unpause"]
+EVENTS = ["die", "kill", "oom", "pause", "unpause"]
+TELLS_SECONDS = 2.0
+"""Within which the news of a death comes."""
 HOLDS_SECONDS = 1.0
 """A stream that ends sooner is not asked for again: nobody could watch by it."""
 BREAKS = (DockerException, requests.RequestException, OSError, ValueError, AttributeError)
@@ -55,6 +57,11 @@ class Watch:
         self._client, self._label = client, label
         self._most_bytes = most_bytes
         self._oom: set[str] = set()
+        self._asked: set[str] = set()
+        """Containers that somebody has told the daemon to end."""
+        self._dead: set[str] = set()
+        self._gap = False
+        """Whether events may have been missed."""
         self.heavy: dict[str, str] = {}
         """Containers that had to be killed for what they wrote, and how much that was."""
         self._paused: dict[str, float] = {}
@@ -95,6 +102,7 @@ class Watch:
             ended = time.time()
             if self._leaving.is_set():
                 return
+            self._gap = True
             # A relay ends a stream that is silent for long; a daemon that dies answers nothing.
             try:
                 if time.monotonic() - began < HOLDS_SECONDS:
@@ -124,12 +132,15 @@ class Watch:
         match action:
             case "oom":
                 self._oom.add(actor["ID"])
+            case "kill":
+                self._asked.add(actor["ID"])
             case "unpause":
                 self._pauses.append((self._paused.pop(actor["ID"], now), now))
             case "pause":
                 self._paused[actor["ID"]] = now
                 self._mourn(actor["ID"], "was paused", now)
             case _:
+                self._dead.add(actor["ID"])
                 code = actor["Attributes"].get("exitCode", "")
                 self._mourn(actor["ID"], f"died ({code})", now)
 
@@ -139,6 +150,13 @@ class Watch:
         how = self.heavy.get(container, how)
         itself = container in self._oom or container in self.heavy
         self.deaths.append(Death(now, how, itself))
+
+    def unasked(self, container: str) -> bool:
+        """Whether a container that has ended did so though nobody told the daemon to end it."""
+        deadline = time.monotonic() + TELLS_SECONDS
+        while container not in self._dead and not self._gap and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return container in self._dead and container not in self._asked and not self._gap
 
     def paused_seconds(self, since: float) -> float:
         """For how long containers were paused after a moment, and went on."""
