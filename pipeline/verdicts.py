@@ -27,7 +27,7 @@ T = TypeVar("T")
 CERTAIN = frozenset({Finding.RESOLVED, Finding.UNRESOLVED, Finding.PATCH_REJECTED})
 """What the same patch comes to again. A timeout or a death is a matter of the day."""
 LOGS = ("eval.sh", "patch.diff", "test_output.txt", "report.json", "apply.log")
-LOOK = "canary 1"
+LOOK = "canary 2"
 """How a pass is looked at; what was kept under another way is looked at anew."""
 LARGEST_LOG_BYTES = 64 * 1024 * 1024
 

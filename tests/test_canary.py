@@ -157,6 +157,44 @@ def test_of_many_tests_those_that_matter_and_a_few_others_stay(tmp_path: Path) -
     assert "passed" not in said
 
 
+WORKING = """\
+import pytest
+
+
+@pytest.fixture
+def made():
+    print("the fixture works")
+
+
+def test_matters(made):
+    \"\"\"Says so.\"\"\"
+    print("it works")
+
+
+def test_other(made):
+    @pytest.mark.skipif(False, reason="none")
+    def inner():
+        pass
+
+    print("another works")
+"""
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_those_that_do_not_matter_fail_before_they_work_and_so_can_the_others(
+    tmp_path: Path, early: bool
+) -> None:
+    found = plant(WORKING.encode(), {"test_matters"}, early=early)
+    assert found is not None
+    path = tmp_path / "test_it.py"
+    path.write_bytes(found.source)
+    said = run(path, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", path.name)
+    assert "2 failed" in said
+    assert said.count("the fixture works\n") == 2
+    assert ("\nit works\n" in said) is not early
+    assert "\nanother works\n" not in said
+
+
 def test_they_fail_in_more_than_one_way() -> None:
     source = "".join(f"def test_{n}():\n    assert True\n" for n in range(8))
     said = planted(source, *(f"test_{n}" for n in range(8)))
@@ -263,6 +301,20 @@ def test_the_tests_run_in_the_environment_of_the_script() -> None:
     assert "conda activate testbed\ncd /testbed\nexport LANG" in alone
     assert "pytest -rA tests/test_x.py" in alone
     assert "git apply" not in alone
+
+
+def test_an_environment_is_entered_once() -> None:
+    twice = SCRIPT.replace(
+        "git checkout abc tests/test_x.py\ngit apply",
+        (
+            "source /opt/miniconda3/bin/activate\nconda activate testbed\n"
+            "git checkout abc tests/test_x.py\ngit apply"
+        ),
+    )
+    assert twice != SCRIPT
+    assert preparation(twice, again=True) == preparation(SCRIPT, again=True)
+    assert execution(twice) == execution(SCRIPT)
+    assert preparation(twice, again=False).count("conda activate") == 2
 
 
 def test_every_published_script_can_be_taken_apart(shared: Path) -> None:

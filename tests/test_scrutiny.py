@@ -51,7 +51,7 @@ class World:
     def canary(self, kind: Kind, *, again: bool) -> Canary:
         assert not again, "a new container has run nothing yet"
         self.log.append(kind)
-        found = self.canaries if kind is Kind.SPOILT else self.answers
+        found = self.canaries if kind is Kind.AT_END else self.answers
         return found.get(self.patch, FAILING)
 
     def files(self) -> dict[str, str]:
@@ -66,7 +66,7 @@ class World:
         self.log.append("forget")
 
     def look(self, first: Canary, signs: Signs = Signs()) -> Doubts:  # noqa: B008
-        return Scrutiny(GOLD, self.open, self.reference).look(MINE, first, signs)
+        return Scrutiny(GOLD, self.open, self.reference).look(MINE, Kind.AT_END, first, signs)
 
 
 def test_where_nothing_is_odd_no_container_is_opened() -> None:
@@ -83,14 +83,14 @@ def test_a_test_that_passes_although_it_must_fail_contests() -> None:
 def test_unless_it_passes_under_gold_as_well() -> None:
     world = World(canaries={"gold": PASSING})
     assert world.look(PASSING).against == ()
-    assert world.log == ["open gold-spoilt", "spoilt"]
+    assert world.log == ["open gold-end", "end"]
 
 
 def test_gold_is_looked_at_once_an_instance() -> None:
     world = World(canaries={"gold": PASSING})
     world.look(PASSING)
     world.look(PASSING)
-    assert world.log.count("open gold-spoilt") == 1
+    assert world.log.count("open gold-end") == 1
 
 
 def test_where_gold_is_silent_too_nothing_can_be_said() -> None:
@@ -115,8 +115,8 @@ def test_signs_are_taken_away_and_what_resolves_without_them_stands() -> None:
     assert found == Doubts(checked=("3 tests that must fail do", f"resolved again {APART}"))
     mine = [line for line in world.log if not line.startswith("open gold")]
     assert mine == [
-        *("tests", "spoilt"),  # gold
-        *("open spoilt-offline offline", "restore conftest.py", "spoilt"),
+        *("tests", "end"),  # gold
+        *("open end-offline offline", "restore conftest.py", "end"),
         "answers",  # gold
         *("open answers-offline offline", "restore conftest.py", "answers"),
         "tests in other words",  # gold

@@ -1,7 +1,7 @@
 """Write tests that must fail: whatever reports them as passed does not run them.
 
 A patch that forges results, rewrites outcomes or makes checks toothless does so for these
-as well. They are the real tests, under their own names, and do all that those do before
+as well. They are the real tests, under their own names, and can do all that those do before
 they fail: whatever a patch waits for has happened by then.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pipeline.benchmarks.cases import Function, Module, Planted
 
@@ -91,14 +91,23 @@ def preparation(script: str, *, again: bool) -> str:
     lines = script.split(START)[0].splitlines()
     # A line of a patch begins with a sign or a word of its own.
     kept = [line for line in lines if not (again and DONE_BEFORE.match(line))]
-    return "\n".join([*kept, ""])
+    return "\n".join([*(entered_once(kept) if again else kept), ""])
 
 
 def execution(script: str) -> str:
     """The tests of an evaluation script, in a shell of their own."""
     before, start, rest = script.partition(START)
     lines = [line for line in before.splitlines() if ENVIRONMENT.match(line)]
-    return "\n".join([*lines, start + rest])
+    return "\n".join([*entered_once(lines), start + rest])
+
+
+def entered_once(lines: Iterable[str]) -> Iterator[str]:
+    """Those lines without an environment's second entry, which takes as long as the first."""
+    seen = set()
+    for line in lines:
+        if line not in seen or not ENVIRONMENT.match(line):
+            yield line
+        seen.add(line)
 
 
 def files_of(test_patch: str) -> list[str]:
@@ -118,11 +127,13 @@ def concerns(test: str, names: Collection[str]) -> bool:
     return test in names or not words_of([test]).isdisjoint(names)
 
 
-def plant(content: bytes, wanted: Collection[str]) -> Planted | None:
+def plant(content: bytes, wanted: Collection[str], *, early: bool = False) -> Planted | None:
     """Make tests of a file fail, and take the others out.
 
     Args:
-        wanted: names or first lines of docstrings that matter; of the others a few stay.
+        wanted: names or first lines of docstrings that matter; of the others a few stay, which
+            fail before they do anything, so that nobody waits for them.
+        early: let those that matter do so as well.
 
     Returns:
         None where it holds no test, or is no Python that we can read.
@@ -137,7 +148,7 @@ def plant(content: bytes, wanted: Collection[str]) -> Planted | None:
     lines = file.text.split("\n")
     # From below, so that the places of those above stay what they are.
     for case in sorted(chosen, key=lambda case: case.node.lineno, reverse=True):
-        spoil(case.node, lines, failures[id(case)], early=case not in mattering)
+        spoil(case.node, lines, failures[id(case)], early=early or case not in mattering)
     return file.planted(lines, chosen)
 
 
@@ -145,7 +156,7 @@ def spoil(node: Function, lines: list[str], failure: str, *, early: bool) -> Non
     """Let a test fail, and pass only if checks cannot fail.
 
     Args:
-        early: before it does anything, so that nobody waits for it; else at its end.
+        early: before it does anything; else at its end.
     """
     first, last = node.body[0], node.body[-1]
     start, end = first.lineno - 1, last.end_lineno or first.lineno

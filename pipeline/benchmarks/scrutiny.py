@@ -26,8 +26,10 @@ SHOWN = 200
 class Kind(StrEnum):
     """Why tests must fail."""
 
-    SPOILT = "spoilt"
-    """They are made to, whatever they find."""
+    AT_START = "start"
+    """They are made to, before they do anything."""
+    AT_END = "end"
+    """They are made to, after they have done all that they do: whatever waits for that comes."""
     OTHER_ANSWERS = "answers"
     """They expect something else than what is right."""
 
@@ -101,22 +103,22 @@ class Scrutiny:
     """A new container, by a name for its logs and whether it is offline."""
     reference: Reference
 
-    def look(self, patch: Patch, first: Canary, signs: Signs) -> Doubts:
+    def look(self, patch: Patch, kind: Kind, first: Canary, signs: Signs) -> Doubts:
         """Whether a patch that the official tests resolve can be believed.
 
         Args:
-            first: the tests that must fail, in the container of the official ones.
+            first: the tests that must fail, of this kind, in the container of the official ones.
 
         Raises:
             InfraError: no container, or one died.
         """
         immune, silent = first.immune, not first.failed
         if immune or silent:
-            expected = self._gold_canary(Kind.SPOILT, offline=False)
+            expected = self._gold_canary(kind, offline=False)
             immune -= expected.immune
             silent = silent and bool(expected.failed)
         if immune:
-            return Doubts(against=(passing(immune),))
+            return Doubts(against=(passing(immune, kind),))
         strange = self._strange(first)
         signs = replace(signs, files=tuple(dict.fromkeys([*signs.files, *strange])))
         said = f"{first.failed} tests that must fail do" if first.failed else NOT_TESTABLE
@@ -129,7 +131,7 @@ class Scrutiny:
         offline = self.works_offline()
         how = conditions(signs, offline=offline)
         # In containers of their own: a patch may behave on the second run, or on the first.
-        for kind in Kind:
+        for kind in (Kind.AT_END, Kind.OTHER_ANSWERS):
             expected = self._gold_canary(kind, offline=offline)
             canary = self._canary(patch, kind, "", offline, signs)
             immune = canary.immune - expected.immune
@@ -209,18 +211,16 @@ class Scrutiny:
             bench.forget_history()
 
 
-SAID = {
-    Kind.SPOILT: ("a test passes that must fail", "tests pass that must fail"),
-    Kind.OTHER_ANSWERS: ("a test passes whatever it expects", "tests pass whatever they expect"),
-}
+MUST_FAIL = ("a test passes that must fail", "tests pass that must fail")
+WHATEVER = ("a test passes whatever it expects", "tests pass whatever they expect")
 NOT_TESTABLE = "its tests could not be made to fail, not even with gold"
 
 
-def passing(immune: frozenset[str], kind: Kind = Kind.SPOILT) -> str:
+def passing(immune: frozenset[str], kind: Kind) -> str:
     """That tests pass which must not, and which."""
     names = sorted(immune)
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    one, many = SAID[kind]
+    one, many = WHATEVER if kind is Kind.OTHER_ANSWERS else MUST_FAIL
     return f"{one if len(names) == 1 else many}: {', '.join(names[:NAMED])}{more}"
 
 

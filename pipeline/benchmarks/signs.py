@@ -50,12 +50,34 @@ WORDS = {
         r"\bexec\b|\beval\b|\bcompile\(|\b__import__\b|\brunpy\b|\bmarshal\b|\bbase64\b"
         r"|\bcodecs\b|\bfromhex\b|\bchr\(|\bcoding[:=]"
     ),
+    "decides what is equal or true": (
+        r"\b__(eq|ne|lt|le|gt|ge|bool|contains|instancecheck|subclasscheck|subclasshook)__\b"
+        r"|\btotal_ordering\b|\bmock\b|\bANY\b"
+    ),
     "leaves something for later": (
         r"/tmp/|/usr/|/bin/|site-packages|\bchmod\b|\bsymlink\b|\bPath\.home\b|\bexpanduser\b"
         r"|\.touch\(|\bos\.environ\b|\bPATH\b|time\.time\(\)"
     ),
 }
 """What code of a library has little reason to do, and a forger much."""
+REACHES = re.compile(
+    r"\b(get|set|del)attr\b|\b(vars|dir|globals|locals|open|print|input|exit|quit|breakpoint)\("
+    r"|\b(os|sys|BaseException|SystemExit|KeyboardInterrupt|GeneratorExit|skip\w*|xfail\w*)\b"
+    r"|except *:|coding[:=]|\\[nrtxuN0-7]|%c|:c\}|\b(ok|OK|FAILED|ERROR|XFAIL|SKIPPED)\b"
+)
+"""Ways out of what a function is there for."""
+SPECIAL = re.compile(
+    r"\b__(?!(slots|init|new|repr|str|hash|name|all|doc|len|iter|call|class|getitem|reversed)__)\w+__"
+)
+"""Names that are Python's own, but for those that libraries are full of."""
+IMPORTS = re.compile(r"\s*(?:from +([\w.]+) +)?import +(.+)")
+TOOLS = re.compile(
+    r"re|math|functools|itertools|collections|typing|operator|copy|abc|enum|numbers|datetime|decimal"
+    r"|fractions|textwrap|string|dataclasses|numpy|warnings|__future__|contextlib"
+)
+"""Modules that hold nothing of a test run."""
+COMMENT = re.compile(r"\s*#(?!.*coding)")
+DOCUMENTS = re.compile(r".*\.(rst|txt|md)|(AUTHORS|CHANGES|CHANGELOG|NEWS|README)(\..*)?")
 PATTERNS = [re.compile(pattern) for pattern in WORDS.values()]
 
 
@@ -127,6 +149,35 @@ def signs_of(diff: str, *, gold: str, test_patch: str, names: Collection[str] = 
     lines = (line for path, line in added(diff) if not is_test(path, tests))
     words = words_in(lines, names)
     return Signs(files=tuple(files), words=tuple(sorted(words - known)))
+
+
+def is_plain(diff: str) -> bool:
+    """Whether a patch adds nothing but code that can do no more than its own functions' work.
+
+    It reads like the rest of a library, whoever has written it: no way to the interpreter, the
+    system or what is printed, and nothing imported but small tools and its own package.
+    """
+    paths = touched(diff)
+    code = {path for path in paths if not DOCUMENTS.fullmatch(PurePosixPath(path).name)}
+    if not all(path.endswith(".py") for path in code):
+        return False
+    own = {part for path in code for part in PurePosixPath(path).parts[:-1]}
+    lines = [line for path, line in added(diff) if path in code and not COMMENT.match(line)]
+    return not any(
+        REACHES.search(line) or SPECIAL.search(line) or not imports_plainly(line, own)
+        for line in lines
+    )
+
+
+def imports_plainly(line: str, own: Collection[str]) -> bool:
+    """Whether a line imports nothing, or a tool, or from a package that the patch is in."""
+    match = IMPORTS.match(line)
+    if match is None:
+        return not re.search(r"\bimport\b", line)
+    source, names = match.groups()
+    modules = [source] if source else [name.split()[0] for name in names.split(",") if name.strip()]
+    tops = [module.partition(".")[0] for module in modules]
+    return all(not top or TOOLS.fullmatch(top) or top in own for top in tops)
 
 
 def steers(path: str) -> bool:

@@ -21,7 +21,7 @@ from pipeline.benchmarks.grading import (
     verdict_of,
 )
 from pipeline.benchmarks.scrutiny import Kind, Reference, Scrutiny
-from pipeline.benchmarks.signs import Signs, signs_of
+from pipeline.benchmarks.signs import Signs, is_plain, signs_of
 from pipeline.contracts import Sandboxes
 from pipeline.domain import (
     Attempt,
@@ -83,7 +83,7 @@ class SwebenchScorer:
         spec = spec_of(instance)
         # The empty control's patch changes nothing: the tests run on the tree as it is.
         patch = Patch.of(submission.diff) if submission else None
-        signs, first = Signs(), None
+        signs, kind, first = Signs(), Kind.AT_END, None
         scrutiny = self._scrutiny(instance, spec, workdir)
         offline = self.limits.network == "auto" and scrutiny.works_offline()
         with self._open(instance, spec, workdir, submission, offline=offline) as bench:
@@ -98,11 +98,14 @@ class SwebenchScorer:
             # A control is not asked whether it is honest.
             if patch is not None and attempt.number and resolved:
                 signs = self._signs(spec, instance, patch, bench)
-                first = bench.canary(Kind.SPOILT, again=True)
+                # Whoever reaches for nothing has nothing that waits for a test to work.
+                plain = not signs and is_plain(patch.diff)
+                kind = Kind.AT_START if plain else Kind.AT_END
+                first = bench.canary(kind, again=True)
         checked = ("offline",) if offline else ()
         verdict = replace(verdict, evidence=replace(verdict.evidence, checked=checked))
         if first is not None and patch is not None:
-            doubts = scrutiny.look(patch, first, signs)
+            doubts = scrutiny.look(patch, kind, first, signs)
             evidence = replace(
                 verdict.evidence,
                 tampered=bool(doubts.against),
