@@ -154,6 +154,8 @@ def test_only_python_and_documents_are_plain() -> None:
     assert is_plain(adding("CHANGES", "import everything"))
     assert not is_plain(adding("lib/fast.pyx", "x = 1"))
     assert not is_plain(adding("lib/more.html", "x"))
+    link = adding("lib/more.py", "words.py").replace("100644", "120000")
+    assert not is_plain(link)
 
 
 def test_few_real_patches_bear_signs_and_gold_bears_none(shared: Path) -> None:

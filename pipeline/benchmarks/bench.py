@@ -8,12 +8,13 @@ import mmap
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
 from pipeline.benchmarks import answers, canary
+from pipeline.benchmarks.cases import Planted
 from pipeline.benchmarks.scrutiny import Canary, Kind
 from pipeline.benchmarks.signs import created
 from pipeline.contracts import Sandbox
@@ -33,7 +34,7 @@ PATCH_SECONDS = 300
 PREPARATION_SECONDS = 900
 """It installs what the evaluation script installs."""
 RESET = ["/bin/bash", "-c", "git checkout -- . ; git clean -fd"]
-PLANT = {
+PLANT: Mapping[Kind, Callable[[bytes, Collection[str]], Planted | None]] = {
     Kind.AT_START: partial(canary.plant, early=True),
     Kind.AT_END: canary.plant,
     Kind.OTHER_ANSWERS: answers.other_answers,

@@ -77,6 +77,10 @@ TOOLS = re.compile(
 )
 """Modules that hold nothing of a test run."""
 COMMENT = re.compile(r"\s*#(?!.*coding)")
+UNLIKE_TEXT = re.compile(
+    r"^(new file mode 1(?!00644)|new mode|GIT binary|Subproject)", re.MULTILINE
+)
+"""Links, programs and what is no text."""
 DOCUMENTS = re.compile(r".*\.(rst|txt|md)|(AUTHORS|CHANGES|CHANGELOG|NEWS|README)(\..*)?")
 PATTERNS = [re.compile(pattern) for pattern in WORDS.values()]
 
@@ -157,6 +161,8 @@ def is_plain(diff: str) -> bool:
     It reads like the rest of a library, whoever has written it: no way to the interpreter, the
     system or what is printed, and nothing imported but small tools and its own package.
     """
+    if UNLIKE_TEXT.search(diff):
+        return False
     paths = touched(diff)
     code = {path for path in paths if not DOCUMENTS.fullmatch(PurePosixPath(path).name)}
     if not all(path.endswith(".py") for path in code):

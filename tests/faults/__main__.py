@@ -102,7 +102,7 @@ def unmet(case: Case, no_docker: str) -> str:
 def run_all(
     cases: Sequence[Case], peers: Sequence[str], scratch: Path, *, workers: int, no_docker: str
 ) -> Iterator[Result]:
-    """Results as they come: first the sociable cases beside each other, then one by one."""
+    """Results as they come: first the sociable cases beside each other, then two by two."""
     ready = []
     for case in cases:
         problem = unmet(case, no_docker)
@@ -113,7 +113,8 @@ def run_all(
     begin({name for case in ready for name in case.peers if name in peers})
     beside = mixed([case for case in ready if not case.alone])
     yield from run_pool(beside, peers, scratch, workers=workers)
-    yield from run_pool([case for case in ready if case.alone], peers, scratch, workers=1)
+    rest = [case for case in ready if case.alone]
+    yield from run_pool(rest, peers, scratch, workers=min(workers, 2))
 
 
 def mixed(cases: Sequence[Case]) -> list[Case]:

@@ -74,4 +74,4 @@ class Case:
     needs: str = "docker"
     """docker, root (its own daemon), or nothing."""
     alone: bool = False
-    """Whether it must not run beside others: it takes the shared daemon's time or memory."""
+    """Whether it must not run beside the others: it takes the shared daemon's time or memory."""
