@@ -37,7 +37,7 @@ FAILED = "swebench could not grade"
 LONG_LOG_BYTES = 512 * 1024
 LONG_LINE_BYTES = 1000
 """Above either, a log is read in another process, which costs some seconds."""
-READ_SECONDS = 60
+READ_SECONDS = 30
 BYTES_A_SECOND = 1_000_000
 GRADER = f"swebench {importlib.metadata.version('swebench')}"
 
