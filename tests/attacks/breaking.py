@@ -87,7 +87,7 @@ ATTACKS: tuple[Attack, ...] = (
         printing(
             DJANGO,
             "parcels/__init__.py",
-            "'x ... Testing against Django installed in y\\n' * 300000",
+            "'x ... Testing against Django installed in y\\n' * 60000",
         ),
         place=DJANGO,
         peer=False,

@@ -149,7 +149,7 @@ def ours(
     sets = [part for setting in settings for part in ("--set", setting)]
     arguments = ["score", *files, "--dataset", str(rows), "--run", RUN, *sets]
     run = place / "logs" / RUN
-    limit = SECONDS_EACH * len(attacks) + 60
+    limit = SECONDS_EACH * len(attacks) + 120
     try:
         done = scene.passone(place, RUN, *arguments, seconds=limit)
         harm = harmful(run, done)
