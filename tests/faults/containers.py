@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
+from docker.errors import APIError
 from docker.models.containers import Container
 
 from tests.faults import disks
@@ -55,6 +56,15 @@ def kill_script(container: Container) -> None:
     container.exec_run(["sh", "-c", f"kill -9 $({find})"])
 
 
+def restart(container: Container) -> None:
+    try:
+        container.restart(timeout=0)
+    except APIError as error:
+        # Whoever saw it die has removed it before it was up again.
+        if "removal" not in str(error) and "No such container" not in str(error):
+            raise
+
+
 def pause_a_while(container: Container) -> None:
     container.pause()
     time.sleep(2)
@@ -88,7 +98,7 @@ STRUCK = (
         "restarted once",
         RESOLVED,
         of=slow,
-        strike=strike(lambda c: c.restart(timeout=0)),
+        strike=strike(restart),
         broken=True,
     ),
     S.case(
