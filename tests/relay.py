@@ -41,12 +41,13 @@ class Call:
     client: socket.socket
     upstream: str
 
-    def relay(self, until: bytes = b"", *, drain: bool = False) -> None:
+    def relay(self, until: bytes = b"", *, drain: bool = False, later: float = 0.0) -> None:
         """Pass it on, and its answer back.
 
         Args:
             until: words of the answer after which no more of it is passed on.
             drain: what comes after them is read to its end first, and thrown away.
+            later: so many seconds after the daemon the client learns that it is over.
         """
         with socket.socket(socket.AF_UNIX) as server:
             server.connect(self.upstream)
@@ -54,6 +55,9 @@ class Call:
             back = threading.Thread(target=copy, args=(self.client, server), daemon=True)
             back.start()
             copy(server, self.client, until=until, drain=drain)
+            if later:
+                server.shutdown(socket.SHUT_RDWR)
+                time.sleep(later)
             with contextlib.suppress(OSError):
                 self.client.shutdown(socket.SHUT_RDWR)
             back.join()
@@ -96,9 +100,13 @@ def refuse(status: int, message: str = "injected") -> Act:
     return lambda call: call.answer(status, message)
 
 
-def cut(words: str) -> Act:
-    """Close the connection once these words would come by."""
-    return lambda call: call.relay(until=words.encode())
+def cut(words: str, *, later: float = 0.0) -> Act:
+    """Close the connection once these words would come by.
+
+    Args:
+        later: so many seconds after the daemon the client learns of it.
+    """
+    return lambda call: call.relay(until=words.encode(), later=later)
 
 
 def swallow(words: str) -> Act:

@@ -20,7 +20,7 @@ from docker.errors import APIError, DockerException, NotFound
 
 from pipeline.docker.archives import packed, unpacked
 from pipeline.docker.images import cause_of, short, unfit
-from pipeline.docker.streaming import END_VARIABLE, ONE_STREAM, Heard, listen
+from pipeline.docker.streaming import END_VARIABLE, ONE_STREAM, Heard, listen, unstarted
 from pipeline.docker.watch import Watch
 from pipeline.domain import Cause
 from pipeline.outcomes import InfraError
@@ -30,9 +30,6 @@ WORKDIR = "/testbed"
 IDLE = "tail -f /dev/null"
 """What its first process does."""
 KILLED = 137
-NO_SHELL = (126, 127)
-UNSTARTED = b"OCI runtime exec failed"
-"""What the daemon itself writes where a command's shell could not be started."""
 OUTPUT_CAP_BYTES = 256 * 1024 * 1024
 SETTLES_SECONDS = 2.0
 """Within which the daemon knows that a container is gone or a command over."""
@@ -192,7 +189,7 @@ class DockerSandbox:
             time.sleep(0.05)
             state = self.probe.api.exec_inspect(exec_id)
         code = state["ExitCode"]
-        if state["Running"] and not heard.whole:
+        if not heard.whole and (state["Running"] or self._lives(state["Pid"])):
             # The daemon ends a stream after the command, whatever that does to its output.
             text = "the connection to Docker was cut while the command ran"
             raise self._death(InfraError(Cause.SANDBOX, text))
@@ -202,20 +199,21 @@ class DockerSandbox:
         if code == KILLED:
             text = "the command was killed by signal 9 inside its container"
             raise self._death(InfraError(Cause.SANDBOX, text, died=True))
-        if not heard.whole and not self._unstarted(code, path):
+        if not heard.whole and not unstarted(code, path):
             # The connection was cut, or the command killed its shell, or took the end out of
             # their common pipe: it may have been either side, so gold has to say.
             text = f"the end of the command's output never came; it exited with {code}"
             raise self._death(InfraError(Cause.SANDBOX, text, died=True))
         return int(code)
 
-    @staticmethod
-    def _unstarted(code: int, path: Path) -> bool:
-        """Whether there was no shell to tell an end: the instance's own lack, as gold will show."""
-        if code not in NO_SHELL:
-            return False
-        with path.open("rb") as file:
-            return file.read(len(UNSTARTED)) == UNSTARTED
+    def _lives(self, pid: int) -> bool:
+        """Whether a command goes on: where its stream breaks, Docker calls it ended, with 126."""
+        return any(line[0] == str(pid) for line in self._processes())
+
+    def _processes(self) -> list[list[str]]:
+        found: list[list[str]] | None
+        found = self.probe.api.top(self.id, ps_args="-eo pid,args")["Processes"]
+        return found or []
 
     def _state(self) -> Any:
         return self.probe.api.inspect_container(self.id)["State"]
@@ -294,7 +292,6 @@ class DockerSandbox:
     @property
     def alive(self) -> Sequence[str]:
         try:
-            found = self.probe.api.top(self.id, ps_args="-eo pid,args")
+            return [words for _, words in self._processes() if words != IDLE]
         except ERRORS as error:
             raise self._failure(error) from error
-        return [words for _, words in found["Processes"] if words != IDLE]

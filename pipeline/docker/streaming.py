@@ -29,6 +29,9 @@ shell has to say of its own (`Killed`) goes to the other stream, which nobody ke
 STDOUT = 1
 HEADER = struct.Struct(">BxxxL")
 CHUNK_BYTES = 1 << 16
+NO_SHELL = (126, 127)
+UNSTARTED = b"OCI runtime exec failed"
+"""What the daemon itself writes where a command's shell could not be started."""
 LINGERS_SECONDS = 2.0
 """For how long output is still taken after the command's end, as the daemon itself does."""
 
@@ -67,6 +70,14 @@ def listen(raw: Any, path: Path, *, nonce: str, cap_bytes: int) -> Heard:
                 raise
         log.write(sieve.rest())
     return Heard(whole=sieve.seen, truncated=log.truncated)
+
+
+def unstarted(code: int, path: Path) -> bool:
+    """Whether there was no shell to tell an end: the instance's own lack, as gold will show."""
+    if code not in NO_SHELL:
+        return False
+    with path.open("rb") as file:
+        return file.read(len(UNSTARTED)) == UNSTARTED
 
 
 def frames(raw: Any) -> Iterator[bytes]:
