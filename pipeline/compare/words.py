@@ -54,7 +54,8 @@ def decimals(p: float | None) -> str:
     """A p-value in a cell."""
     if p is None:
         return "–"
-    return "< 0.0001" if p < 0.0001 else "1" if p > 0.99995 else f"{p:.4f}"
+    # Exact chances end in 5 (0.03125), and floats lie on either side of that.
+    return "< 0.0001" if p < 0.0001 else "1" if p > 0.99995 else f"{p + 1e-12:.4f}"
 
 
 def points(value: float, *, sign: bool = False) -> str:
