@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import os
+import pty
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -603,6 +607,7 @@ TABLES = {
     "as booleans, with tabs": "id\tmodel x\na-1\tTrue\nb-2\tfalse\n",
     "as floats, with a byte order mark and blank lines": "\ufeffid,openai/o1\n\na-1,1.0\nb-2,0.0\n",
     "with more columns": "instance,repo,outcome,steps\na-1,x,resolved,3\nb-2,x,patch_rejected,9\n",
+    "with the verdict before others": "instance,resolved,steps\na-1,1,3\nb-2,0,9\n",
     "quoted": '"a-1","1"\r\n"b-2","0"\r\n',
 }
 
@@ -718,6 +723,8 @@ def test_a_count_and_a_rate_are_read(text: str, figure: Figure) -> None:
         ("0.332", "no such file, and neither a count such as 3/5 nor a rate such as 33.2%"),
         ("nowhere.csv", "no such file"),
         ("-1/5", "no such file"),
+        ("x" * 5000, "cannot be read"),
+        (".", "cannot be read"),
         ("NaN", "no such file"),
     ],
 )
@@ -914,6 +921,26 @@ def test_a_script_gets_a_table_and_the_sentence_stays_out_of_it(
     assert len(pd.read_parquet("t.parquet")) == rows
     assert json.loads(Path("t.json").read_text())["title"] == "a against b"
     assert "can never show a difference" in Path("t.text").read_text(encoding="utf-8")
+
+
+def test_on_a_terminal_the_same_is_said_in_colour(passone: Passone) -> None:
+    a, b = written("a", yes_no("a-1"), name="ניסוי"), written("b", World())
+    screen, terminal = pty.openpty()
+    code = "from pipeline.cli import main; main()"
+    argv = [sys.executable, "-c", code, "compare", str(a), str(b)]
+    environment = os.environ | {"PYTHONPATH": str(DOCS.parent.parent), "TERM": "xterm"}
+    environment.pop("NO_COLOR")
+    done = subprocess.run(argv, stdout=terminal, stderr=subprocess.PIPE, env=environment)
+    os.close(terminal)
+    said = b""
+    with contextlib.suppress(OSError):  # the end of a terminal is an error
+        while part := os.read(screen, 65536):
+            said += part
+    os.close(screen)
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = said.decode()
+    for words in ("only B", "McNemar p", "5 instances can never show a difference", "\x1b["):
+        assert words in text
 
 
 def test_the_same_command_says_the_same_twice(passone: Passone) -> None:

@@ -196,8 +196,8 @@ def shown_difference(pair: Pair) -> str:
     ways = (pair.size(Told.ONLY_FIRST), pair.size(Told.ONLY_SECOND))
     better, worse = (pair.first, pair.second) if ways[0] > ways[1] else (pair.second, pair.first)
     return (
-        f"{shown(better)} resolves more than {shown(worse)}: {max(ways)} instances against "
-        f"{min(ways)} tell them apart, {pair.chance}{apart(pair)}"
+        f"{shown(better)} resolves more than {shown(worse)}: {max(ways):,} instances against "
+        f"{min(ways):,} tell them apart, {pair.chance}{apart(pair)}"
     )
 
 
@@ -211,8 +211,8 @@ def no_difference(pair: Pair) -> str:
         "in five"
     )
     return (
-        f"no difference is shown between {shown(pair.first)} and {shown(pair.second)}: {ways[0]} "
-        f"instances against {ways[1]} tell them apart, {pair.chance}{blind}"
+        f"no difference is shown between {shown(pair.first)} and {shown(pair.second)}: {ways[0]:,} "
+        f"instances against {ways[1]:,} tell them apart, {pair.chance}{blind}"
     )
 
 

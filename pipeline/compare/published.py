@@ -49,10 +49,9 @@ def read_published(text: str, ids: Sequence[str]) -> Figure | Side:
     Raises:
         UserError: neither a figure nor such a file, or it has none of these instances.
     """
-    path = Path(text)
-    figure = None if path.is_file() else read_figure(text)
-    if figure is not None:
+    if (figure := read_figure(text)) is not None:
         return figure
+    path = Path(text)
     try:
         content = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -116,12 +115,12 @@ def from_csv(path: Path, content: str) -> Verdicts:
         UserError: names the line and what was expected there.
     """
     verdicts: dict[str, tuple[bool | None, str]] = {}
-    columns = (0, 1)
-    for line, cells in lines_of(path, content):
-        if not verdicts and columns == (0, 1) and cells[0].lower() in INSTANCE:
-            columns = columns_of(path, cells)
+    columns, named = (0, 1), False
+    for position, (line, cells) in enumerate(lines_of(path, content)):
+        if position == 0 and cells[0].lower() in INSTANCE:
+            columns, named = columns_of(path, cells), True
             continue
-        if columns == (0, 1) and len(cells) != 2:
+        if not named and len(cells) != 2:
             raise UserError(
                 f"--published {path}, line {line}: has {count(len(cells), 'column')}, two are "
                 "expected: instance and verdict; name them in a header if there are more"
