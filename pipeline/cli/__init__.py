@@ -14,6 +14,7 @@ import typer
 from pipeline import __version__
 from pipeline.cli import (
     audit,
+    compare,
     controls,
     demo,
     doctor,
@@ -37,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    *(sample, doctor, controls, run, score, tables, audit, regrade, reconcile, demo, tape),
+    *(sample, doctor, controls, run, score, tables, audit, regrade, compare, reconcile, demo, tape),
 ):
     module.register(app)
 

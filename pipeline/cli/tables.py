@@ -103,6 +103,7 @@ def status(
     """Say how far a run is and what it has come to; never disturbs it."""
     from pipeline.cli.lanes import cut_off_usage
     from pipeline.cli.voice import Voice
+    from pipeline.headline import splits
     from pipeline.results import load
     from pipeline.rundir import RunDir
 
@@ -116,6 +117,8 @@ def status(
         trying = ", ".join(place.under_way) or "between two tries"
         voice.out.print(f"running (pid {place.driver}): {trying}", style="bold", markup=False)
     voice.report(results)
+    for line in splits(results):
+        voice.out.print(f"split {line}", markup=False)
     if evidence:
         from pipeline.evidence import closing, evidence_of
 
