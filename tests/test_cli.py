@@ -37,7 +37,7 @@ ROWS = {
 }
 IDS = list(ROWS)
 COMMANDS = (
-    *("sample", "doctor", "run", "score", "table", "status", "compare", "tape", "reconcile"),
+    *("plan", "sample", "doctor", "run", "score", "table", "status", "compare", "tape", "reconcile"),
     "demo",
 )
 

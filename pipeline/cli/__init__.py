@@ -18,6 +18,7 @@ from pipeline.cli import (
     controls,
     demo,
     doctor,
+    plan,
     reconcile,
     regrade,
     run,
@@ -38,7 +39,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    *(sample, doctor, controls, run, score, tables, audit, regrade, compare, reconcile, demo, tape),
+    *(plan, sample, doctor, controls, run, score, tables, audit, regrade, compare, reconcile, demo),
+    tape,
 ):
     module.register(app)
 

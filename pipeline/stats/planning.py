@@ -58,7 +58,7 @@ def instances_for_width(
     return quantile(0.975) ** 2 * noise / half**2
 
 
-def expected_error(n: int, *, between: float, within: float, k: int = 1) -> float:
+def expected_error(n: float, *, between: float, within: float, k: int = 1) -> float:
     """The standard error of pass@1: sqrt((omega^2 + sigma^2/k) / n)."""
     return math.sqrt((between + within / k) / n)
 
