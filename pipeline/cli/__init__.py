@@ -16,6 +16,7 @@ from pipeline.cli import (
     audit,
     controls,
     demo,
+    diagnose,
     doctor,
     reconcile,
     regrade,
@@ -37,7 +38,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    *(sample, doctor, controls, run, score, tables, audit, regrade, reconcile, demo, tape),
+    *(sample, doctor, controls, run, score, tables, audit, diagnose, regrade, reconcile),
+    *(demo, tape),
 ):
     module.register(app)
 
