@@ -36,7 +36,10 @@ ROWS = {
     )
 }
 IDS = list(ROWS)
-COMMANDS = ("sample", "doctor", "run", "score", "table", "status", "tape", "reconcile", "demo")
+COMMANDS = (
+    *("sample", "doctor", "run", "score", "table", "status", "diagnose", "tape", "reconcile"),
+    "demo",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,8 @@ def diagnose(
     sides = [look(path) for path in (run, other) if path is not None]
     tree = as_tree(sides)
     said = (
-        json.dumps(tree, indent=2, ensure_ascii=False) + "\n" if as_json else "".join(text(sides))
+        # A name in a patch need not be one that can be written in UTF-8.
+        json.dumps(tree, indent=2) + "\n" if as_json else "".join(text(sides))
     )
     if output is None:
         typer.echo(said, nl=False)

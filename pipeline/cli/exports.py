@@ -24,7 +24,7 @@ def conclude(
     results = of_book(plan, ledger.book(), cut_off=cut_off_usage(run))
     found = diagnose.diagnose(results, run, {item.id: item for item in instances})
     diagnose.keep(results, run, found)
-    results = diagnose.with_modes(results, diagnose.kept_modes(results, run))
+    results = diagnose.with_modes(results, diagnose.modes_of(found))
     by_attempt, by_instance = tables.by_attempt(results), tables.by_instance(results)
     summary = json.dumps(results.summary(), indent=2, ensure_ascii=False) + "\n"
     run.write(run.report / "summary.json", summary)

@@ -10,6 +10,7 @@ from pipeline.diagnose.report import (
     keep,
     kept_modes,
     modes_in,
+    modes_of,
     to_json,
     with_modes,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "keep",
     "kept_modes",
     "modes_in",
+    "modes_of",
     "to_json",
     "with_modes",
 ]

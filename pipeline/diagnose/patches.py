@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Collection
 from pathlib import PurePosixPath
 
+LONGEST_LINE = 10_000
+"""Of one with two paths in it: no file system has longer ones."""
 HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 SIDES = re.compile(r"(\"?)[abciow]/(.+?)\1 (\"?)[abciow]/(.+)\3")
 FILE = re.compile(r"(?:---|\+\+\+) (\"(?:[^\"\\]|\\.)*\"|[^\t]+)")
 MOVED = re.compile(r"(?:rename|copy) (?:from|to) (.+)$")
+ESCAPE = re.compile(rb"\\(?:([0-7]{3})|(.))")
 PREFIX = re.compile(r"[abciow]/")
 NAMED_TEST = re.compile(r"test_.*|.*_tests?\.\w+|tests?\.py|conftest\.py")
 DOCUMENT = re.compile(r".*\.(?:rst|md|txt)|(?:AUTHORS|CHANGE\w*|NEWS|README|LICENSE)(?:\..*)?")
@@ -47,21 +49,21 @@ def files_in(diff: str) -> tuple[str, ...]:
 
 def both_sides(text: str) -> list[str]:
     """The two paths of a `diff --git` line; where they are one, white space in it does no harm."""
+    if len(text) > LONGEST_LINE:
+        return []
     middle = len(text) // 2
     if PREFIX.match(text) and text[2:middle] == text[middle + 3 :] and text[middle] == " ":
-        return [text[2:middle]]
+        return [unquoted(text[2:middle], quoted=False)]
     match = SIDES.fullmatch(text)
     return [unquoted(match[n + 1], bool(match[n])) for n in (1, 3)] if match else []
 
 
 def unquoted(name: str, quoted: bool) -> str:
-    """A path as it is, where git has written it with escapes."""
-    if not quoted or "\\" not in name:
-        return name
-    try:
-        return bytes(ast.literal_eval(f'b"{name}"')).decode("utf-8", "replace")
-    except (ValueError, SyntaxError):
-        return name
+    """A path as it is, where git has written it in quotes, with escapes."""
+    data = name.encode("utf-8", "replace")
+    if quoted:
+        data = ESCAPE.sub(lambda m: bytes([int(m[1], 8) & 255]) if m[1] else m[2], data)
+    return data.decode("utf-8", "replace")
 
 
 def is_aside(path: str, gold: Collection[str], hidden: Collection[str]) -> bool:

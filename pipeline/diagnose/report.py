@@ -173,9 +173,10 @@ def modes_in(counters: Iterable[Mapping[str, int]]) -> list[str]:
 
 def outlook(results: Results, found: Sequence[Diagnosis], instance_id: str) -> list[str]:
     """The modes of an instance's attempts; what has none says its outcome."""
-    modes = {(item.instance_id, item.attempt): item.mode.value for item in found}
+    modes = modes_of(found)
     return [
-        modes.get((row.instance_id, row.attempt), row.outcome) for row in results.at(instance_id)
+        modes.get(Attempt(row.instance_id, row.attempt), row.outcome)
+        for row in results.at(instance_id)
     ]
 
 
@@ -231,8 +232,12 @@ def keep(results: Results, run: RunDir, found: Sequence[Diagnosis]) -> None:
     Raises:
         UserError: the run cannot be written.
     """
-    text = json.dumps(to_json(results, found), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(to_json(results, found), indent=2) + "\n"
     run.write(run.report / "diagnosis.json", text)
+
+
+def modes_of(found: Iterable[Diagnosis]) -> dict[Attempt, str]:
+    return {Attempt(item.instance_id, item.attempt): item.mode.value for item in found}
 
 
 def kept_modes(results: Results, run: RunDir) -> dict[Attempt, str]:

@@ -41,7 +41,9 @@ def of_contested(case: Case) -> Evidence | None:
 
 
 def of_died(case: Case) -> Evidence | None:
-    return Evidence(text=short(case.death)) if case.outcome is Outcome.DIED else None
+    if case.outcome is not Outcome.DIED:
+        return None
+    return Evidence(text=short(case.death) or "its container died")
 
 
 def of_timed_out(case: Case) -> Evidence | None:

@@ -11,12 +11,16 @@ from pipeline.domain import Step
 LONGEST_ROUND = 4
 LEAST_ROUNDS = 3
 LEAST_STEPS = 4
-HEREDOC = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:\n[ \t]*\2(?=\n|$)|$)", re.DOTALL)
+MOST_READ = 10_000
+"""Characters of an action; a model that repeats itself for ever must not hold up a reader."""
+HEREDOC = re.compile(
+    r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]{0,500})\n.*?(?:\n[ \t]*\2(?=\n|$)|$)", re.DOTALL
+)
 QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"")
 INTO = re.compile(r"(?<![\d&>=<-])>{1,2}\|?[ \t]*([^\s;&|<>()]+)")
 IN_PLACE = re.compile(
-    r"\bsed\b[^;&|\n]*\s(?:-[a-zA-Z]*i|--in-place)|\bperl\b[^;&|\n]*\s-\w*i"
-    r"|\bpatch\b[^;&|\n]*(?:<|-i|-p)|\bgit\s+(?:apply|am|mv|rm|revert|cherry-pick)\b"
+    r"\bsed\b[^;&|\n]{0,300}\s(?:-[a-zA-Z]*i|--in-place)|\bperl\b[^;&|\n]{0,300}\s-\w*i"
+    r"|\bpatch\b[^;&|\n]{0,300}(?:<|-i|-p)|\bgit\s+(?:apply|am|mv|rm|revert|cherry-pick)\b"
 )
 MOVING = re.compile(r"(?:^|[;&|(\n])[ \t]*(tee|mv|cp|rm)[ \t]+([^;&|\n<>]+)")
 EDITOR = re.compile(
@@ -26,7 +30,7 @@ EDITOR = re.compile(
 )
 IN_PYTHON = re.compile(
     r"\.write_(?:text|bytes)\(|\.writelines\(|\bos\.(?:rename|replace|remove)\("
-    r"|\bopen\((?!\s*['\"]/(?:tmp|dev)/)[^)\n]*,\s*(?:mode\s*=\s*)?['\"][rbt]*[wax+]"
+    r"|\bopen\((?!\s*['\"]/(?:tmp|dev)/)[^)\n]{0,200},\s*(?:mode\s*=\s*)?['\"][rbt]*[wax+]"
 )
 SCRATCH = re.compile(r"/(?:tmp|var/tmp|dev|proc)/.*|.*\.(?:patch|diff|log)|patch\.txt|Q")
 """What is written there is no edit of the tree. Q: a name that only the shell knows."""
@@ -88,6 +92,7 @@ def writes(action: str) -> bool:
 
     It reads the words of a command, and runs nothing: a program that writes by itself is not seen.
     """
+    action = action[:MOST_READ]
     if EDITOR.search(action):
         return True
     if "python" in action and IN_PYTHON.search(action):
