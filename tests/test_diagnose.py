@@ -161,7 +161,12 @@ def step(action: str, observation: str = "") -> Step:
 MODELS = [outcome for outcome, blame in BLAME.items() if blame is Blame.MODEL]
 PATCHES = ("", "prose", diff_of("src/a.py"), diff_of("src/b.py"), diff_of("tests/test_a.py"))
 TALLIES = (Tally(), Tally(0, 2), Tally(1, 2), Tally(2, 2))
-STEPS = (None, [], [step("ls")] * 9, [step("sed -i s/a/b/ src/a.py")])
+STEPS: tuple[list[Step] | None, ...] = (
+    None,
+    [],
+    [step("ls")] * 9,
+    [step("sed -i s/a/b/ src/a.py")],
+)
 
 
 def test_whatever_is_blamed_on_the_model_has_exactly_one_mode() -> None:
@@ -623,6 +628,10 @@ def test_two_runs_stand_side_by_side_with_where_they_differ(
     assert [item["run"] for item in tree["runs"]] == ["small", "other"]
     same = passone("diagnose", run.root, run.root)
     assert "no instance of both runs has other modes in one than in the other" in same.out
+    # Of one name, they are told apart by their directories.
+    copy = shutil.copytree(run.root, tmp_path / "copy")
+    both = passone("diagnose", run.root, copy).out.splitlines()[0]
+    assert both.split()[:3] == ["mode", str(run.root), str(copy)]
 
 
 def diagnosed(root: Path) -> tuple[Results, Any]:
@@ -720,6 +729,14 @@ def test_without_trajectories_patch_and_verdict_still_tell(passone: Passone, run
     items = kept(run)["attempts"]
     assert [item["mode"] for item in items] == ["limit", "broke_others", "partly_fixed", "no_edit"]
     assert {tuple(item["notes"]) for item in items} == {("there is no trajectory",)}
+
+
+def test_a_run_that_cannot_be_written_is_told_all_the_same(passone: Passone, run: RunDir) -> None:
+    run.report.write_text("a file, where a directory should be")
+    said = passone("diagnose", run.root)
+    assert said.status == 0
+    assert "circling" in said.out
+    assert said.err.startswith("note: the tables will not have it: ")
 
 
 def test_an_instance_that_left_the_dataset_is_refused(passone: Passone, run: RunDir) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +28,8 @@ EPILOG = """Examples:
 class Side:
     """One run, diagnosed."""
 
+    name: str
+    """As its plan has it; where two have the same, its directory."""
     results: Results
     found: Sequence[Diagnosis]
 
@@ -50,6 +52,10 @@ def diagnose(
     from pipeline.rundir import write_atomically
 
     sides = [look(path) for path in (run, other) if path is not None]
+    if len({side.name for side in sides}) < len(sides):
+        sides = [
+            replace(side, name=str(path)) for side, path in zip(sides, (run, other), strict=True)
+        ]
     tree = as_tree(sides)
     said = (
         # A name in a patch need not be one that can be written in UTF-8.
@@ -80,7 +86,7 @@ def look(path: Path) -> Side:
     place = RunDir(path)
     results = load(place)
     instances = {item.id: item for item in instances_of(results.plan)}
-    side = Side(results, diagnoses.diagnose(results, place, instances))
+    side = Side(results.name, results, diagnoses.diagnose(results, place, instances))
     try:
         diagnoses.keep(results, place, side.found)
     except UserError as error:
@@ -135,7 +141,7 @@ def tallies(sides: Sequence[Side]) -> Iterator[str]:
     from pipeline.diagnose import RULES, counts, in_order, modes_in
 
     trees = [counts(side.found) for side in sides]
-    names = [side.results.name for side in sides] if len(sides) > 1 else ["attempts"]
+    names = [side.name for side in sides] if len(sides) > 1 else ["attempts"]
     totals = [tree["all"].get("all", Counter()) for tree in trees]
     modes = modes_in(totals)
     if not modes:
@@ -166,12 +172,12 @@ def differences(sides: Sequence[Side]) -> Iterator[str]:
         for item in tree["differ"]
     ]
     if rows:
-        yield table(rows, ["instance", *(side.results.name for side in sides)])
+        yield table(rows, ["instance", *(side.name for side in sides)])
     else:
         yield "no instance of both runs has other modes in one than in the other\n\n"
     for side, ids in zip(sides, tree["only_in"], strict=True):
         if ids:
-            yield f"only in {side.results.name}: {len(ids)} instances, not compared\n"
+            yield f"only in {side.name}: {len(ids)} instances, not compared\n"
 
 
 def closing(side: Side) -> str:
@@ -182,7 +188,7 @@ def closing(side: Side) -> str:
     pending = sum(row.outcome == "pending" for row in rows)
     start = f"partial ({pending} pending) · " if pending else ""
     return (
-        f"{side.results.name}: {start}{count(len(rows), 'attempt')}, "
+        f"{side.name}: {start}{count(len(rows), 'attempt')}, "
         f"{len(side.found)} blamed on the model, each with one mode"
     )
 

@@ -181,7 +181,7 @@ RULES: tuple[Rule, ...] = (
     Rule(Mode.REFUSED, of_refused, "The model refused to go on."),
     Rule(Mode.MALFORMED, of_malformed, "The agent gave up on replies that it could not read."),
     Rule(Mode.CIRCLING, of_circling, "It repeated the same actions until a limit ended it."),
-    Rule(Mode.LIMIT, of_limit, "A limit ended it before it submitted what it had edited."),
+    Rule(Mode.LIMIT, of_limit, "A limit ended it before it submitted anything."),
     Rule(Mode.EDIT_LOST, of_edit_lost, "It edited files, stopped, and submitted none of it."),
     Rule(Mode.NO_EDIT, of_no_edit, "It submitted nothing, and no edit was seen."),
     Rule(Mode.BROKE_OTHERS, of_broke_others, "It fixed all, and broke tests that had passed."),
