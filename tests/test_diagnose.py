@@ -257,7 +257,10 @@ def test_no_trajectory_is_said_and_claims_no_step(tmp_path: Path) -> None:
     assert found.notes == ("there is no trajectory",)
 
 
-@pytest.mark.parametrize("content", ["{", "", '{"action": 1}\n', "null\n"])
+ODD_STEP = '{"thought": "", "action": 1, "observation": "", "seconds": null}\n'
+
+
+@pytest.mark.parametrize("content", ["{", "", '{"action": 1}\n', "null\n", ODD_STEP])
 def test_half_a_trajectory_is_said_and_is_not_read(content: str, tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", example("circling"))
     path = run.attempt(Attempt("passone__dovetail-35", 1), 1) / "steps.jsonl"
@@ -294,6 +297,7 @@ def test_a_report_of_another_scoring_names_no_test(tmp_path: Path) -> None:
     [
         ("", ()),
         ("fix it in a.py", ()),
+        (f"--- a/x.py\n+++ b/x.py\n@@ -1,{'9' * 5000} +1 @@\n-a\n", ("x.py",)),
         (diff_of("a.py", "b/c.py"), ("a.py", "b/c.py")),
         ("--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n", ("x.py",)),
         (

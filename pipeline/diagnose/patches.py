@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 LONGEST_LINE = 10_000
 """Of one with two paths in it: no file system has longer ones."""
-HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+HUNK = re.compile(r"@@ -\d+(?:,(\d{1,9}))? \+\d+(?:,(\d{1,9}))? @@")
 SIDES = re.compile(r"(\"?)[abciow]/(.+?)\1 (\"?)[abciow]/(.+)\3")
 FILE = re.compile(r"(?:---|\+\+\+) (\"(?:[^\"\\]|\\.)*\"|[^\t]+)")
 MOVED = re.compile(r"(?:rename|copy) (?:from|to) (.+)$")
