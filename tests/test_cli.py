@@ -37,7 +37,8 @@ ROWS = {
 }
 IDS = list(ROWS)
 COMMANDS = (
-    *("plan", "sample", "doctor", "run", "score", "table", "status", "compare", "tape", "reconcile"),
+    *("plan", "sample", "doctor", "run", "score", "table", "status", "diagnose", "compare"),
+    *("tape", "reconcile"),
     "demo",
 )
 

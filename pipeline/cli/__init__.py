@@ -17,6 +17,7 @@ from pipeline.cli import (
     compare,
     controls,
     demo,
+    diagnose,
     doctor,
     plan,
     reconcile,
@@ -39,8 +40,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    *(plan, sample, doctor, controls, run, score, tables, audit, regrade, compare, reconcile, demo),
-    tape,
+    *(plan, sample, doctor, controls, run, score, tables, audit, diagnose, regrade, compare),
+    *(reconcile, demo, tape),
 ):
     module.register(app)
 

@@ -63,6 +63,8 @@ def table(
     results = load(RunDir(run), untrusted=untrusted)
     if clean:
         results = without_tainted(results, RunDir(run))
+    if grouped is tables.By.ATTEMPT:
+        results = diagnosed(results, RunDir(run))
     content = tables.render(tables.RECORDS[grouped](results), wanted)
     if output is not None:
         try:
@@ -90,6 +92,20 @@ def without_tainted(results: Results, run: RunDir) -> Results:
     said = f"{counts(list(states.values()))} · {reading(results, tainted)}"
     typer.echo(f"{said}; this table leaves the tainted out", err=True)
     return audits.without_tainted(results, tainted)
+
+
+def diagnosed(results: Results, run: RunDir) -> Results:
+    """With the modes that are kept; said aloud where the model's attempts have none."""
+    from pipeline import diagnose
+    from pipeline.headline import count
+    from pipeline.outcomes import Blame
+
+    results = diagnose.with_modes(results, diagnose.kept_modes(results, run))
+    bare = [row for row in results.rows if row.blame == Blame.MODEL and not row.diagnosis]
+    if bare:
+        said = f"{count(len(bare), 'attempt')} blamed on the model not diagnosed"
+        typer.echo(f"note: {said}: passone diagnose {run.root}", err=True)
+    return results
 
 
 def status(
