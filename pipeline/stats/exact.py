@@ -44,10 +44,9 @@ def beta_binomial(groups: Sequence[Sequence[float]]) -> tuple[float, float, floa
     means = (np.arange(2000) + 0.5) / 2000
     concentration = np.geomspace(0.1, 1000, 60)[:, None]
     alpha, beta = means * concentration, (1 - means) * concentration
-    likelihood = sum(
-        times * (betaln(alpha + c, beta + k - c) - betaln(alpha, beta))
-        for (k, c), times in counts.items()
-    )
+    likelihood = np.zeros_like(alpha)
+    for (k, c), times in counts.items():
+        likelihood += times * (betaln(alpha + c, beta + k - c) - betaln(alpha, beta))
     weights = np.exp(likelihood - likelihood.max()).sum(axis=0)
     reached = np.cumsum(weights) / weights.sum()
     low, high = (float(means[np.searchsorted(reached, end)]) for end in (0.025, 0.975))
