@@ -83,6 +83,7 @@ def lines_of(results: Results) -> list[str]:
             f"{percent(majority['rate'])} of decided, range "
             f"{percent(majority['low'])}–{percent(majority['high'])}"
         )
+        lines.append(votes_line(results))
     tries = f"{summary['tries']} {'try' if summary['tries'] == 1 else 'tries'}"
     lines.append(f"{tries} · {spending(summary, results.usage.failed, recorded=results.recorded)}")
     if results.cut_off.requests:
@@ -99,6 +100,32 @@ def lines_of(results: Results) -> list[str]:
             "left a submission empty or half done; 'at most' counts the empty ones as resolved"
         )
     return lines
+
+
+def votes_line(results: Results) -> str:
+    """How far the attempts at one instance agree, and what fewer of them would have come to."""
+    votes = results.votes
+    unanimous, split = sum(v.unanimous for v in votes), sum(v.split for v in votes)
+    line = f"votes: {unanimous} unanimous, {split} split"
+    if rest := len(votes) - unanimous - split:
+        line += f", {rest} not whole (the attempts that count agree)"
+    for k, rate in results.expected_majorities().items():
+        of = "" if rate.instances == len(votes) else f" (of {count(rate.instances, 'instance')})"
+        line += f" · a majority of {k} of them: {percent(rate.value)} on average{of}"
+    return line
+
+
+def splits(results: Results) -> list[str]:
+    """Instances whose attempts disagree, one line each, with every attempt."""
+    outcomes: dict[str, list[str]] = {}
+    for row in results.rows:
+        outcomes.setdefault(row.instance_id, []).append(row.outcome)
+    return [
+        f"{vote.instance_id}: {vote.ballot}, {vote.resolved} of {vote.k} resolved: "
+        f"{', '.join(outcomes[vote.instance_id])}"
+        for vote in results.votes
+        if vote.split
+    ]
 
 
 def wire_lines(results: Results) -> list[str]:

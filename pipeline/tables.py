@@ -54,6 +54,7 @@ def by_attempt(results: Results) -> list[Record]:
             "patch": yes_no(row.patch),
             "outcome": row.outcome,
             "blame": row.blame,
+            "diagnosis": row.diagnosis,
             "cause": row.cause,
             "trust": row.trust,
             "stop": row.stop,

@@ -47,3 +47,18 @@ class Vote:
         if self.resolved + self.unknown <= self.k / 2:
             return Ballot.REJECTED
         return Ballot.UNDETERMINED
+
+    @property
+    def against(self) -> int:
+        """Attempts that count against the model."""
+        return self.k - self.resolved - self.unknown
+
+    @property
+    def split(self) -> bool:
+        """Whether the attempts that count disagree."""
+        return self.resolved > 0 and self.against > 0
+
+    @property
+    def unanimous(self) -> bool:
+        """Whether all k attempts count, and agree."""
+        return self.k in (self.resolved, self.against)

@@ -36,7 +36,11 @@ ROWS = {
     )
 }
 IDS = list(ROWS)
-COMMANDS = ("sample", "doctor", "run", "score", "table", "status", "tape", "reconcile", "demo")
+COMMANDS = (
+    *("plan", "sample", "doctor", "run", "score", "table", "status", "diagnose", "compare"),
+    *("tape", "reconcile"),
+    "demo",
+)
 
 
 @dataclass(frozen=True, slots=True)

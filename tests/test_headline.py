@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.domain import Cause, Fault, Patch, Rollout, Usage
-from pipeline.headline import count, lines_of, losses, percent, span
+from pipeline.headline import count, lines_of, losses, percent, span, splits
 from pipeline.ledger import Kind
 from pipeline.results import Results
 from tests.fakes import (
@@ -125,6 +125,22 @@ def test_headline_of_several_attempts_has_the_majority_beside_pass_at_1(mixed: R
         "majority of 2: 0 resolved, 2 rejected, 1 undetermined · 0.0 % of decided, "
         "range 0.0 %–33.3 %"
     )
+
+
+def test_votes_are_unanimous_split_or_not_whole_and_fewer_attempts_are_expected() -> None:
+    world = World(
+        rolls={("a", 5): [fault()], ("d", 1): [fault()], ("d", 2): [fault()], ("d", 3): [fault()]},
+        scores={("b", 1): [UNRESOLVED], ("b", 2): [UNRESOLVED]},
+    )
+    results = run(world, "a", "b", "c", "d", k=5)
+    # Of b's ten triples seven have two resolved ones or more: (1 + 0.7 + 1) / 3 of a, b and c.
+    assert lines_of(results)[2] == (
+        "votes: 1 unanimous, 1 split, 2 not whole (the attempts that count agree) · "
+        "a majority of 3 of them: 90.0 % on average (of 3 instances)"
+    )
+    assert splits(results) == [
+        "b: resolved, 3 of 5 resolved: unresolved, unresolved, resolved, resolved, resolved"
+    ]
 
 
 def test_headline_never_makes_a_price_up() -> None:

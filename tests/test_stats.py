@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.stats import Z95, effective_size, interval, wilson
+from pipeline.stats import (
+    Z95,
+    effective_size,
+    interval,
+    no_success_bound,
+    wilson,
+)
+from pipeline.stats.exact import beta_binomial, clopper_pearson
 from tests.fakes import PROPERTY
 
 WILSON = [
@@ -140,3 +147,58 @@ def test_interval_holds_its_rate_and_is_never_the_pooled_one(groups: list[list[f
     widest, narrowest = wilson(rate, len(counted)), wilson(rate, attempts)
     assert widest[0] - 1e-12 <= low <= narrowest[0] + 1e-12
     assert narrowest[1] - 1e-12 <= high <= widest[1] + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("successes", "n", "low", "high"),
+    [
+        (0, 5, 0.0, 0.5218),
+        (3, 5, 0.1466, 0.9473),
+        (5, 5, 0.4782, 1.0),
+        (0, 10, 0.0, 0.3085),
+        (7, 10, 0.3475, 0.9333),
+        (10, 10, 0.6915, 1.0),
+    ],
+)
+def test_clopper_pearson_agrees_with_the_published_table(
+    successes: int, n: int, low: float, high: float
+) -> None:
+    assert clopper_pearson(successes, n) == pytest.approx((low, high), abs=5e-5)
+
+
+@pytest.mark.parametrize(("successes", "n"), [(-1, 5), (6, 5), (0, 0)])
+def test_clopper_pearson_of_nothing_is_refused(successes: int, n: int) -> None:
+    with pytest.raises(ValueError, match=f"{successes} successes of {n}"):
+        clopper_pearson(successes, n)
+
+
+@pytest.mark.parametrize(("n", "bound"), [(5, 0.4507), (10, 0.2589), (30, 0.0950), (500, 0.00597)])
+def test_what_was_never_seen_in_n_is_rarer_than_that(n: int, bound: float) -> None:
+    assert no_success_bound(n) == pytest.approx(bound, abs=5e-5)
+
+
+def test_with_one_attempt_each_the_beta_binomial_is_bayess_interval() -> None:
+    """Beta(4, 3) for 3 of 5: mean 4/7, quantiles .2228 and .8819."""
+    found = beta_binomial([[1.0], [1.0], [1.0], [0.0], [0.0]])
+    assert found == pytest.approx((4 / 7, 0.2228, 0.8819), abs=1e-3)
+
+
+def test_further_attempts_that_agree_tell_the_beta_binomial_nothing_new() -> None:
+    once = beta_binomial([[1.0], [1.0], [1.0], [0.0], [0.0]])
+    thrice = beta_binomial([[1.0] * 3, [1.0] * 3, [1.0] * 3, [0.0] * 3, [0.0] * 3])
+    assert once is not None
+    assert thrice is not None
+    # Ten times as much would be a pooled interval's.
+    assert thrice[2] - thrice[1] > 0.9 * (once[2] - once[1])
+
+
+@given(GROUPS)
+@PROPERTY
+def test_the_beta_binomial_is_never_certain(groups: list[list[float]]) -> None:
+    found = beta_binomial(groups)
+    if not any(groups):
+        assert found is None
+        return
+    assert found is not None
+    mean, low, high = found
+    assert 0 < low < mean < high < 1

@@ -71,6 +71,7 @@ def test_by_attempt_is_one_record_an_attempt_with_all_that_is_known(mixed: Resul
         "patch": "–",
         "outcome": "infra",
         "blame": "infra",
+        "diagnosis": "",
         "cause": "disk",
         "trust": "trusted",
         "stop": "",

@@ -6,15 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from pipeline.audit.images import Image
 from pipeline.audit.signs import Found, Own, Sign
 from pipeline.audit.trajectory import read_try
-from pipeline.domain import Attempt, Patch, Rollout, Step
+from pipeline.domain import Attempt, Patch, Rollout
 from pipeline.outcomes import UserError
-from pipeline.results import Results
+from pipeline.results import Results, read_steps
 from pipeline.rundir import RunDir
 from pipeline.stats import interval
 
@@ -47,15 +46,6 @@ class Audited:
             return State.NOT_AUDITED
         tainted = any(found.taints for found in self.signs.get(self.try_number, ()))
         return State.TAINTED if tainted else State.CLEAN
-
-
-def read_steps(path: Path) -> list[Step] | None:
-    """A kept trajectory; None: there is none, or it cannot be read to its end."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return [Step(**json.loads(line)) for line in lines if line.strip()] or None
-    except (OSError, ValueError, TypeError):
-        return None
 
 
 def audit(

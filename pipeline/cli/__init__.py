@@ -14,9 +14,12 @@ import typer
 from pipeline import __version__
 from pipeline.cli import (
     audit,
+    compare,
     controls,
     demo,
+    diagnose,
     doctor,
+    plan,
     reconcile,
     regrade,
     run,
@@ -37,7 +40,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    *(sample, doctor, controls, run, score, tables, audit, regrade, reconcile, demo, tape),
+    *(plan, sample, doctor, controls, run, score, tables, audit, diagnose, regrade, compare),
+    *(reconcile, demo, tape),
 ):
     module.register(app)
 

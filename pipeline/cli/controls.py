@@ -213,7 +213,7 @@ def settle_anew(parts: Parts, ledger: Ledger, looks: Mapping[str, Look]) -> None
         if settled is not None and settled != entry.settlement:
             number = len(entry.settlements) + 1
             ledger.append(Kind.SETTLEMENT, Attempt(*attempt), number, settled)
-    conclude(parts.run, read_plan(parts.run), ledger)
+    conclude(parts.run, read_plan(parts.run), ledger, parts.instances)
     if doubted:
         parts.voice.note(f"{doubted} submissions are to be graded again: run the same config again")
 

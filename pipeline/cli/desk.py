@@ -59,7 +59,7 @@ class Desk:
             self.brake.soft.set()
             self.voice.note(f"{reason}: stopping; nothing is lost, {remedy}")
 
-    def finished(self) -> int | None:
+    def finished(self, instances: Sequence[Instance]) -> int | None:
         """Print a run on which nothing is left to do: no agent, Docker, key or endpoint is needed.
 
         Returns:
@@ -86,7 +86,7 @@ class Desk:
             return None
         with self.run.held(), Ledger(self.run.ledger) as ledger:
             book = ledger.book()
-            results = conclude(self.run, plan, ledger)
+            results = conclude(self.run, plan, ledger, instances)
         self.voice.start(self.plan, book)
         self.voice.stop()
         self.voice.report(results)

@@ -68,7 +68,7 @@ def carry_out(parts: Parts) -> int:
         plan = adopt_plan(parts, ledger)
         parts.sandboxes.reap()
         finished = drive(parts, ledger)
-        results = conclude(parts.run, plan, ledger)
+        results = conclude(parts.run, plan, ledger, parts.instances)
     parts.voice.report(results)
     parts.voice.closing(results, parts.run.root, remedy=parts.brake.halted)
     if not finished and not parts.brake.halted:

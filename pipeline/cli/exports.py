@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipeline.domain import Instance
     from pipeline.ledger import Ledger
     from pipeline.results import Results
     from pipeline.rundir import RunDir
 
 
-def conclude(run: RunDir, plan: Mapping[str, Any], ledger: Ledger) -> Results:
-    """Write everything that can be made again from the ledger."""
-    from pipeline import tables
+def conclude(
+    run: RunDir, plan: Mapping[str, Any], ledger: Ledger, instances: Sequence[Instance]
+) -> Results:
+    """Write everything that can be made again from the ledger, and from what the agent left."""
+    from pipeline import diagnose, tables
     from pipeline.cli.lanes import cut_off_usage
     from pipeline.results import of_book
 
     results = of_book(plan, ledger.book(), cut_off=cut_off_usage(run))
+    found = diagnose.diagnose(results, run, {item.id: item for item in instances})
+    diagnose.keep(results, run, found)
+    results = diagnose.with_modes(results, diagnose.modes_of(found))
     by_attempt, by_instance = tables.by_attempt(results), tables.by_instance(results)
     summary = json.dumps(results.summary(), indent=2, ensure_ascii=False) + "\n"
     run.write(run.report / "summary.json", summary)

@@ -59,7 +59,7 @@ def run_recipe(
         recording = replays.open_recording(RunDir(replay), plan, desk.run, strict=strict)
         for warning in replays.check_tapes(recording, plan):
             desk.voice.note(warning)
-    status = desk.finished() if begun else None
+    status = desk.finished(instances) if begun else None
     if status is not None:
         return status
     agent.preflight()

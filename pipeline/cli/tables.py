@@ -63,6 +63,8 @@ def table(
     results = load(RunDir(run), untrusted=untrusted)
     if clean:
         results = without_tainted(results, RunDir(run))
+    if grouped is tables.By.ATTEMPT:
+        results = diagnosed(results, RunDir(run))
     content = tables.render(tables.RECORDS[grouped](results), wanted)
     if output is not None:
         try:
@@ -92,6 +94,20 @@ def without_tainted(results: Results, run: RunDir) -> Results:
     return audits.without_tainted(results, tainted)
 
 
+def diagnosed(results: Results, run: RunDir) -> Results:
+    """With the modes that are kept; said aloud where the model's attempts have none."""
+    from pipeline import diagnose
+    from pipeline.headline import count
+    from pipeline.outcomes import Blame
+
+    results = diagnose.with_modes(results, diagnose.kept_modes(results, run))
+    bare = [row for row in results.rows if row.blame == Blame.MODEL and not row.diagnosis]
+    if bare:
+        said = f"{count(len(bare), 'attempt')} blamed on the model not diagnosed"
+        typer.echo(f"note: {said}: passone diagnose {run.root}", err=True)
+    return results
+
+
 def status(
     run: RunArgument,
     evidence: Annotated[
@@ -103,6 +119,7 @@ def status(
     """Say how far a run is and what it has come to; never disturbs it."""
     from pipeline.cli.lanes import cut_off_usage
     from pipeline.cli.voice import Voice
+    from pipeline.headline import splits
     from pipeline.results import load
     from pipeline.rundir import RunDir
 
@@ -116,6 +133,8 @@ def status(
         trying = ", ".join(place.under_way) or "between two tries"
         voice.out.print(f"running (pid {place.driver}): {trying}", style="bold", markup=False)
     voice.report(results)
+    for line in splits(results):
+        voice.out.print(f"split {line}", markup=False)
     if evidence:
         from pipeline.evidence import closing, evidence_of
 

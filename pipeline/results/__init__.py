@@ -2,5 +2,6 @@
 
 from pipeline.results.rows import AttemptRow, tally_of
 from pipeline.results.run import Results, load, of_book, read_plan
+from pipeline.results.steps import read_steps
 
-__all__ = ["AttemptRow", "Results", "load", "of_book", "read_plan", "tally_of"]
+__all__ = ["AttemptRow", "Results", "load", "of_book", "read_plan", "read_steps", "tally_of"]

@@ -44,6 +44,8 @@ class AttemptRow:
     """What broke, in the words of the part that broke; or why a pass is contested."""
     drift: str = ""
     """Where a replay first differed from what was recorded."""
+    diagnosis: str = ""
+    """A `pipeline.diagnose.Mode`, where it is the model's and somebody has looked."""
 
     @property
     def settled(self) -> tuple[Outcome, Blame] | None:

@@ -14,7 +14,7 @@ from pipeline.outcomes import Blame, Outcome, UserError
 from pipeline.plan import TrustTerms
 from pipeline.results.rows import AttemptRow, row_of
 from pipeline.rundir import RunDir
-from pipeline.stats import interval
+from pipeline.stats import Rate, expected_majority, interval
 from pipeline.trust import Trust, trust_of
 from pipeline.votes import Ballot, Vote
 
@@ -95,6 +95,19 @@ class Results:
             "low": resolved / n if n else None,
             "high": (resolved + undetermined) / n if n else None,
         }
+
+    def expected_majorities(self) -> dict[int, Rate]:
+        """What a majority of fewer, odd attempts would have resolved, by their number.
+
+        Over all sets of so many among the recorded attempts that count; an instance with fewer
+        counts nowhere.
+        """
+        groups: dict[str, list[float]] = {}
+        for row in self.rows:
+            if row.counted:
+                groups.setdefault(row.instance_id, []).append(float(row.resolved))
+        found = {k: expected_majority(list(groups.values()), k) for k in range(3, self.k, 2)}
+        return {k: rate for k, rate in found.items() if rate is not None}
 
     def controls(self) -> dict[str, Any]:
         """Gold and empty by instance: gold must read 100 %, empty 0 %."""

@@ -1,4 +1,4 @@
-"""Pure functions of counts. All standard errors use n - 1."""
+"""How far a rate may be off: intervals of 95 %."""
 
 from __future__ import annotations
 
@@ -68,3 +68,13 @@ def interval(groups: Sequence[Sequence[float]]) -> tuple[float, float, float] | 
     size = float(len(means)) if attempts == len(means) else effective_size(means, attempts)
     low, high = wilson(rate, size)
     return rate, low, high
+
+
+def no_success_bound(trials: int) -> float:
+    """Where a chance lies at most (95 %, one-sided) that was never seen in n trials.
+
+    Source: exact binomial; the "rule of three" approximates it by 3/n.
+    """
+    if trials < 1:
+        raise ValueError(f"trials must be positive, got {trials}")
+    return float(1 - 0.05 ** (1 / trials))
