@@ -154,7 +154,7 @@ def test_a_connection_that_is_cut_while_a_command_runs_is_ours(
 def test_a_command_that_writes_on_is_not_over_because_docker_cannot_pass_it_on(
     sandboxes: DockerSandboxes, instance: Instance, relay: Relay
 ) -> None:
-    # Meanwhile Docker meets its broken pipe, and calls the command ended with 126.
+    # Docker learns of it first, and we when it has had time to make up its mind.
     relay.rules[relays.EXEC_START] = relays.cut("NOW", later=1)
     error = fault_of(sandboxes, instance, "echo NOW; while sleep 0.05; do echo more; done")
     assert (error.cause, error.fault.died) == (Cause.SANDBOX, False)

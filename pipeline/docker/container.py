@@ -207,7 +207,7 @@ class DockerSandbox:
         return int(code)
 
     def _lives(self, pid: int) -> bool:
-        """Whether a command goes on: where its stream breaks, Docker calls it ended, with 126."""
+        """Whether a command goes on, even if Docker, its stream broken, calls it ended with 126."""
         return any(line[0] == str(pid) for line in self._processes())
 
     def _processes(self) -> list[list[str]]:
