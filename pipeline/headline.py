@@ -108,7 +108,7 @@ def votes_line(results: Results) -> str:
     unanimous, split = sum(v.unanimous for v in votes), sum(v.split for v in votes)
     line = f"votes: {unanimous} unanimous, {split} split"
     if rest := len(votes) - unanimous - split:
-        line += f", {rest} not whole (the attempts that count agree)"
+        line += f", {rest} not whole (some attempts do not count)"
     for k, rate in results.expected_majorities().items():
         of = "" if rate.instances == len(votes) else f" (of {count(rate.instances, 'instance')})"
         line += f" · a majority of {k} of them: {percent(rate.value)} on average{of}"

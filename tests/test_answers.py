@@ -6,13 +6,16 @@ import ast
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from pipeline.benchmarks.answers import other_answers, other_words
-from pipeline.benchmarks.cases import Module
+from pipeline.benchmarks.bench import PLANT
+from pipeline.benchmarks.cases import Module, written
+from pipeline.benchmarks.scrutiny import Kind
 from tests.attacks.corpus import hashes
 
 MODULE = '''\
@@ -237,3 +240,22 @@ def test_new_test_files_of_verified_say_what_they_expect(shared: Path) -> None:
                 mattering += 1
                 asked += other_answers(file.text.encode(), words) is not None
     assert asked == mattering > 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"def test_a():\r    assert f() == 1\r",
+        b"def test_a():\n    assert f() == 0x" + b"f" * 6000 + b"\n",
+        b"def test_a():\n    f" + b"(1)" * 2500 + b"\n",
+        b"def test_a():\n    assert " + b"(" * 5000 + b")" * 5000 + b"\n",
+    ],
+    ids=["line ends of old", "a huge number", "calls of calls", "brackets"],
+)
+def test_a_file_that_was_made_to_be_unreadable_is_nobodys_fault_but_its_makers(
+    content: bytes,
+) -> None:
+    for kind in Kind:
+        written(partial(PLANT[kind], wanted={"test_a"}), content)
+    written(partial(other_words, mark="_m"), content)
+    assert written(partial(PLANT[Kind.OTHER_ANSWERS], wanted={"test_a"}), content) is None

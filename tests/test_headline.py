@@ -135,7 +135,7 @@ def test_votes_are_unanimous_split_or_not_whole_and_fewer_attempts_are_expected(
     results = run(world, "a", "b", "c", "d", k=5)
     # Of b's ten triples seven have two resolved ones or more: (1 + 0.7 + 1) / 3 of a, b and c.
     assert lines_of(results)[2] == (
-        "votes: 1 unanimous, 1 split, 2 not whole (the attempts that count agree) · "
+        "votes: 1 unanimous, 1 split, 2 not whole (some attempts do not count) · "
         "a majority of 3 of them: 90.0 % on average (of 3 instances)"
     )
     assert splits(results) == [

@@ -8,13 +8,13 @@ import mmap
 import secrets
 import shlex
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
 from pipeline.benchmarks import answers, canary
-from pipeline.benchmarks.cases import Planted
+from pipeline.benchmarks.cases import Planted, written
 from pipeline.benchmarks.scrutiny import Canary, Kind
 from pipeline.benchmarks.signs import created
 from pipeline.contracts import Sandbox
@@ -34,7 +34,7 @@ PATCH_SECONDS = 300
 PREPARATION_SECONDS = 900
 """It installs what the evaluation script installs."""
 RESET = ["/bin/bash", "-c", "git checkout -- . ; git clean -fd"]
-PLANT: Mapping[Kind, Callable[[bytes, Collection[str]], Planted | None]] = {
+PLANT: Mapping[Kind, Callable[..., Planted | None]] = {
     Kind.AT_START: partial(canary.plant, early=True),
     Kind.AT_END: canary.plant,
     Kind.OTHER_ANSWERS: answers.other_answers,
@@ -116,8 +116,9 @@ class OfficialBench:
         """See `pipeline.benchmarks.scrutiny.Bench`."""
         self._script(self._preparation(again=False), "preparation.txt", PREPARATION_SECONDS)
         for path, content in self._contents() if reworded else ():
-            other = content and answers.other_words(content, f"_{secrets.token_hex(8)}")
-            if other:
+            mark = f"_{secrets.token_hex(8)}"
+            other = written(partial(answers.other_words, mark=mark), content)
+            if other is not None:
                 self.sandbox.put(other, str(PurePosixPath(TREE, path)))
         # It may hold the test patch, for whoever wants to know the answers.
         self.sandbox.put(b"", CANARY_FILE)
@@ -209,7 +210,7 @@ class OfficialBench:
         wanted = canary.words_of(self.task.mattering)
         for path, content in self._contents():
             files[path] = digest_of(content)
-            planted = plant(content, wanted) if content is not None else None
+            planted = written(partial(plant, wanted=wanted), content)
             if planted is not None:
                 self.sandbox.put(planted.source, str(PurePosixPath(TREE, path)))
                 names |= planted.names

@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 UNLIKE = ("xfail", "skip", "fixture", "expectedfailure")
 """Decorators of what is no test, or may fail and pass all the same."""
+
+UNREADABLE = (SyntaxError, ValueError, RecursionError, IndexError, MemoryError)
+"""What it costs to read a file that was made to be unreadable."""
+T = TypeVar("T")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -54,7 +59,7 @@ class Module:
             text = content.decode(encoding)
             tree = ast.parse(text)
             cases = list(find(tree.body))
-        except (SyntaxError, ValueError, RecursionError):
+        except UNREADABLE:
             return None
         return Module(text, encoding, tree, cases) if cases else None
 
@@ -67,6 +72,14 @@ class Module:
         except (SyntaxError, ValueError):
             return None
         return Planted(source, frozenset().union(*(case.names for case in kept)))
+
+
+def written(write: Callable[[bytes], T | None], content: bytes | None) -> T | None:
+    """What is made of a file; None: nothing can be. A patch may have put anything there."""
+    try:
+        return None if content is None else write(content)
+    except UNREADABLE:
+        return None
 
 
 def find(body: Sequence[ast.stmt], owners: tuple[str, ...] = ()) -> Iterator[Case]:
