@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from pipeline.cli import main
 from pipeline.docker import connect
 from pipeline.outcomes import UserError
+from tests.command import Passone, Said
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 GUARD: dict[str, Any] = {"on": False, "roots": ()}
@@ -67,6 +69,28 @@ def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     GUARD.update(on=True, roots=(str(tmp_path.parent.parent), scratch, *caches))
     yield
     GUARD["on"] = False
+
+
+@pytest.fixture
+def passone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Passone:
+    """The command in this process, in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def call(*argv: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["passone", *map(str, argv)])
+        capsys.readouterr()
+        try:
+            main()
+            status = 0
+        except SystemExit as leaving:
+            status = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
+        captured = capsys.readouterr()
+        return Said(status, captured.out, captured.err)
+
+    return call
 
 
 @pytest.fixture(scope="session")

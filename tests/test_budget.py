@@ -15,9 +15,10 @@ import pytest
 
 from pipeline.gateway.tapes import lines_of, read_tape
 from pipeline.ledger import Kind
-from tests import test_cli, test_replays
+from tests import test_replays
+from tests.command import Passone, Said
 from tests.loopback import Answer, Server, completes, serve
-from tests.test_cli import IDS, Passone, Said
+from tests.test_cli import IDS
 from tests.test_replays import (
     Asked,
     answering,
@@ -32,7 +33,6 @@ from tests.test_replays import (
 )
 from tests.tries import KEY
 
-passone = test_cli.passone
 evaluate = test_replays.evaluate
 replay = test_replays.replay
 A, B, C = IDS[:3]

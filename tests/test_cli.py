@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,10 @@ import yaml
 
 from pipeline import __version__
 from pipeline.benchmarks.dataset import EMBEDDED
-from pipeline.cli import app, main
+from pipeline.cli import app
 from pipeline.config import load
 from pipeline.ledger import Ledger
+from tests.command import Passone, Said
 from tests.loopback import by_step, completes, refuses, serve
 from tests.tries import KEY
 
@@ -41,40 +41,6 @@ COMMANDS = (
     *("tape", "reconcile"),
     "demo",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """How a command ended, and what it printed."""
-
-    status: int
-    out: str
-    err: str
-
-
-Passone = Callable[..., Said]
-
-
-@pytest.fixture
-def passone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Passone:
-    """The command in this process, in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def call(*argv: str | Path) -> Said:
-        monkeypatch.setattr(sys, "argv", ["passone", *map(str, argv)])
-        capsys.readouterr()
-        try:
-            main()
-            status = 0
-        except SystemExit as leaving:
-            status = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
-        captured = capsys.readouterr()
-        return Said(status, captured.out, captured.err)
-
-    return call
 
 
 def prediction(instance_id: str, patch: str | None, model: str | None = "org/m") -> dict[str, Any]:

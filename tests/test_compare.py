@@ -12,8 +12,8 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from math import comb
 from pathlib import Path
@@ -25,7 +25,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.cli import main
 from pipeline.compare import Cell, Comparison, Figure, Side, Told, compare, read_published, side_of
 from pipeline.compare.figures import beside
 from pipeline.compare.pairs import TOLD
@@ -39,6 +38,7 @@ from pipeline.outcomes import UserError
 from pipeline.rundir import RunDir, write_atomically
 from pipeline.stats import detectable
 from pipeline.votes import Ballot
+from tests.command import Passone
 from tests.fakes import (
     PROPERTY,
     TIMED_OUT,
@@ -153,39 +153,6 @@ def test_every_pair_of_the_sixteen_models_has_the_p_of_the_definition(
 
 
 # The reliability study: five runs of one agent and model
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    status: int
-    out: str
-    err: str
-
-
-Passone = Callable[..., Said]
-
-
-@pytest.fixture
-def passone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Passone:
-    """The command in this process, in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def call(*argv: str | Path) -> Said:
-        monkeypatch.setattr(sys, "argv", ["passone", *map(str, argv)])
-        capfd.readouterr()
-        try:
-            main()
-            status = 0
-        except SystemExit as leaving:
-            status = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
-        sys.stdout.flush()
-        captured = capfd.readouterr()
-        return Said(status, captured.out, captured.err)
-
-    return call
 
 
 def test_two_runs_of_the_reliability_study_are_not_told_apart(

@@ -7,10 +7,8 @@ import io
 import itertools
 import json
 import shutil
-import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,6 @@ from hypothesis import strategies as st
 from pipeline import sampler
 from pipeline.agents import miniswe, sweagent
 from pipeline.benchmarks import dataset
-from pipeline.cli import main
 from pipeline.diagnose import RULES, Case, Mode, diagnose, diagnosis, differing, in_order, keep
 from pipeline.diagnose.patches import files_in, is_aside
 from pipeline.diagnose.rules import notes
@@ -31,6 +28,7 @@ from pipeline.ledger import TYPES, Kind, Ledger
 from pipeline.outcomes import BLAME, Blame, Outcome
 from pipeline.results import Results, load
 from pipeline.rundir import RunDir
+from tests.command import Passone
 from tests.fakes import PROPERTY
 from tests.test_docs import ROOT, bare, table
 
@@ -508,40 +506,6 @@ def test_a_circle_repeats_what_it_says(actions: str) -> None:
 # The command, and the tables
 
 SMALL = ("circling", "broke_others", "partly_fixed", "no_edit")
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """How a command ended, and what it printed."""
-
-    status: int
-    out: str
-    err: str
-
-
-Passone = Callable[..., Said]
-
-
-@pytest.fixture
-def passone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Passone:
-    """The command in this process, in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def call(*argv: str | Path) -> Said:
-        monkeypatch.setattr(sys, "argv", ["passone", *map(str, argv)])
-        capsys.readouterr()
-        try:
-            main()
-            status = 0
-        except SystemExit as leaving:
-            status = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
-        captured = capsys.readouterr()
-        return Said(status, captured.out, captured.err)
-
-    return call
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.gateway.tapes import read_tape
-from tests import test_cli, test_replays
+from tests import test_replays
+from tests.command import Passone
 from tests.loopback import Answer, Received, completes, in_turn, refuses, serve
-from tests.test_cli import IDS, Passone
+from tests.test_cli import IDS
 from tests.test_replays import Asked, answering, config, ended, report, rows_of, started, until
 from tests.tries import KEY
 
-passone = test_cli.passone
 evaluate = test_replays.evaluate
 replay = test_replays.replay
 A, B, C, D, E = IDS[:5]

@@ -6,9 +6,9 @@ import itertools
 import json
 import random
 import re
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median, pstdev
 from typing import Any
@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.cli import main
 from pipeline.domain import Cause, Fault, Rollout, Usage, Verdict
 from pipeline.ledger import Kind, Ledger
 from pipeline.outcomes import UserError
@@ -47,6 +46,7 @@ from pipeline.results import Results
 from pipeline.rundir import RunDir, write_atomically
 from pipeline.stats import Z95, detectable
 from pipeline.stats.paired import difference
+from tests.command import Passone
 from tests.fakes import (
     PROPERTY,
     SUBMITTED,
@@ -474,33 +474,10 @@ def test_more_budget_never_buys_a_wider_interval(
 # The command
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    status: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def plan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Said]:
+def plan(passone: Passone) -> Passone:
     """`passone plan` in this process, in an empty directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def call(*argv: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["passone", "plan", *map(str, argv)])
-        capsys.readouterr()
-        try:
-            main()
-            status = 0
-        except SystemExit as leaving:
-            status = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
-        captured = capsys.readouterr()
-        return Said(status, captured.out, captured.err)
-
-    return call
+    return partial(passone, "plan")
 
 
 def write_run(
@@ -515,10 +492,7 @@ def write_run(
     return run
 
 
-Plan = Callable[..., Said]
-
-
-def test_from_a_run_the_command_plans_with_its_figures(plan: Plan) -> None:
+def test_from_a_run_the_command_plans_with_its_figures(plan: Passone) -> None:
     write_run("a", scores={(id_, k): [UNRESOLVED] for n, id_ in enumerate(IDS) for k in range(n)})
     said = plan("logs/a", "--within", 10, "--dollars", 100)
     assert (said.status, said.err) == (0, "")
@@ -528,7 +502,7 @@ def test_from_a_run_the_command_plans_with_its_figures(plan: Plan) -> None:
     assert "\nTake " in said.out
 
 
-def test_two_runs_are_paired(plan: Plan) -> None:
+def test_two_runs_are_paired(plan: Passone) -> None:
     write_run("a")
     write_run("b", scores={(id_, k): [UNRESOLVED] for id_ in IDS[3:6] for k in (1, 2)})
     said = plan("logs/a", "--other", "logs/b", "--difference", 20, "--json")
@@ -540,7 +514,7 @@ def test_two_runs_are_paired(plan: Plan) -> None:
     assert tree["choices"][0]["cost"]["attempts"] == 2 * tree["choices"][0]["instances"]
 
 
-def test_json_holds_all_that_is_shown(plan: Plan) -> None:
+def test_json_holds_all_that_is_shown(plan: Passone) -> None:
     tree = json.loads(plan("--within", 5, "--dollars", 100, "--json").out)
     assert tree["recommended"] == {"instances": 217, "k": 1}
     assert tree["answered"] is False
@@ -553,7 +527,7 @@ def test_json_holds_all_that_is_shown(plan: Plan) -> None:
     assert nothing["recommended"] is None
 
 
-def test_chosen_attempts_are_the_only_ones(plan: Plan) -> None:
+def test_chosen_attempts_are_the_only_ones(plan: Passone) -> None:
     tree = json.loads(plan("--within", 12, "--attempts", 3, "--json").out)
     assert [choice["k"] for choice in tree["choices"]] == [3]
     assert tree["sentence"] == (
@@ -579,7 +553,7 @@ def test_chosen_attempts_are_the_only_ones(plan: Plan) -> None:
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_a_remedy(
-    plan: Plan, argv: tuple[str, ...], message: str
+    plan: Passone, argv: tuple[str, ...], message: str
 ) -> None:
     said = plan(*argv)
     assert said.status == 2
@@ -587,7 +561,7 @@ def test_what_cannot_be_asked_is_refused_with_a_remedy(
     assert said.out == ""
 
 
-def test_imported_predictions_know_outcomes_and_no_costs(plan: Plan) -> None:
+def test_imported_predictions_know_outcomes_and_no_costs(plan: Passone) -> None:
     run = write_run("theirs")
     tree = json.loads(run.plan.read_text()) | {"agent": "predictions"}
     write_atomically(run.plan, json.dumps(tree))
@@ -599,7 +573,7 @@ def test_imported_predictions_know_outcomes_and_no_costs(plan: Plan) -> None:
     assert "plan from a run that passone drove" in said.err
 
 
-def test_help_has_two_worked_examples(plan: Plan) -> None:
+def test_help_has_two_worked_examples(plan: Passone) -> None:
     said = plan("--help")
     assert said.status == 0
     assert said.out.partition("Examples:")[2].count("passone plan ") == 2
@@ -608,7 +582,7 @@ def test_help_has_two_worked_examples(plan: Plan) -> None:
 # The page
 
 
-def test_the_page_shows_what_the_command_prints(plan: Plan) -> None:
+def test_the_page_shows_what_the_command_prints(plan: Passone) -> None:
     page = DOCS.read_text(encoding="utf-8")
     shown = re.findall(r"^```\npassone plan ([^\n]+)\n\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(shown) >= 2

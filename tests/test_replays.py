@@ -26,6 +26,7 @@ from pipeline.domain import Controls, Fault, Rollout
 from pipeline.gateway.tapes import lines_of
 from pipeline.ledger import Kind, Ledger
 from tests import test_cli
+from tests.command import Passone, Said
 from tests.loopback import (
     Answer,
     Answering,
@@ -38,10 +39,8 @@ from tests.loopback import (
     serve,
     streams,
 )
-from tests.test_cli import IDS, ROWS, Passone, Said
+from tests.test_cli import IDS, ROWS
 from tests.tries import KEY
-
-passone = test_cli.passone
 
 # An agent that does what it is told: `patch` and the diff, `empty`, `crash`, `sleep` and how long,
 # `stream`; whatever else is said, it asks on. Where an answer is none, it submits half a patch, as

@@ -16,9 +16,8 @@ from pipeline.domain import Attempt, Cause, Fault, Usage
 from pipeline.gateway.tapes import Exchange, Header, Recorder, lines_of
 from pipeline.rundir import RunDir
 from tests import test_cli
-from tests.test_cli import Passone
+from tests.command import Passone
 
-passone = test_cli.passone
 A, B = "passone__almanac-12", "passone__ballast-18"
 DOWN = Fault(cause=Cause.ENDPOINT, detail="here answered 503: busy")
 
