@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -24,7 +25,7 @@ from pipeline.docker import DockerSandboxes, EmbeddedImages, Images, connect
 from pipeline.docker.images import BUSY
 from pipeline.docker.local import LocalSandbox
 from pipeline.docker.sandbox import RUN_LABEL
-from pipeline.docker.streaming import Log, Sieve
+from pipeline.docker.streaming import END_VARIABLE, ONE_STREAM, RECEIVED, Log, Sieve, frames
 from pipeline.docker.watch import Watch
 from pipeline.domain import Cause, Instance, SandboxLimits
 from pipeline.outcomes import InfraError, UserError
@@ -166,10 +167,34 @@ def test_an_output_whose_end_is_lost_is_no_result(
     sandboxes: DockerSandboxes, instance: Instance, relay: Relay
 ) -> None:
     relay.rules[relays.EXEC_START] = relays.swallow("NOW")
-    error = fault_of(sandboxes, instance, "echo before; sleep 0.2; echo NOW; exit 3")
+    error = fault_of(sandboxes, instance, "echo before; sleep 0.2; echo NOW; exit 3", seconds=3)
     assert "the end of the command's output never came" in error.detail
     # A command can bring that about by itself, so it has to be settled.
     assert error.fault.died
+
+
+@pytest.mark.docker
+def test_a_command_is_not_over_for_docker_before_its_whole_output_was_heard(
+    client: docker.DockerClient, sandboxes: DockerSandboxes, instance: Instance
+) -> None:
+    # The daemon drops what it has not passed on two seconds after a command's end.
+    with sandboxes.open(instance):
+        (container,) = left(client, sandboxes.run_key)
+        command = [*ONE_STREAM, "sh", "-c", "echo all of it; exit 3"]
+        told = {END_VARIABLE: "NONCE"}
+        exec_id = client.api.exec_create(container, command, stdin=True, environment=told)["Id"]
+        stream: Any = client.api.exec_start(exec_id, socket=True)
+        with stream, stream._sock as raw:
+            heard = frames(raw)
+            printed = b""
+            while not printed.endswith(b"NONCE"):
+                printed += next(heard)
+            time.sleep(0.5)
+            assert client.api.exec_inspect(exec_id)["Running"]
+            raw.sendall(RECEIVED)
+            assert not list(heard)
+        state = client.api.exec_inspect(exec_id)
+    assert (printed, state["ExitCode"]) == (b"all of it\nNONCE", 3)
 
 
 @pytest.mark.docker

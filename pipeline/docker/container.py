@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from threading import Event
 from typing import IO, Any
@@ -73,11 +73,8 @@ class DockerSandbox:
         *,
         timeout_seconds: float,
         output: Path | None = None,
-        whole: bool = True,
     ) -> Completed:
         """Run a command in the tree; over time, the whole container is killed.
-
-        Without `whole` nothing rests on its output: a busy daemon may lose the end of that.
 
         Raises:
             InfraError: the daemon failed, or the command was killed; `died`: perhaps by itself.
@@ -94,10 +91,10 @@ class DockerSandbox:
                 [*ONE_STREAM, *command],
                 workdir=self.workdir or None,
                 user=self.user,
+                stdin=True,
                 environment={END_VARIABLE: nonce},
             )["Id"]
             heard = self._stream(exec_id, path, nonce, timeout_seconds)
-            heard = heard if whole else replace(heard, whole=True)
             return Completed(
                 returncode=self._exit(exec_id, heard, path),
                 output=tail(path),
@@ -169,7 +166,8 @@ class DockerSandbox:
 
     def _has_ended(self, exec_id: str) -> bool:
         with contextlib.suppress(*ERRORS):
-            return not self.probe.api.exec_inspect(exec_id)["Running"]
+            state = self.probe.api.exec_inspect(exec_id)
+            return not (state["Running"] and self._goes_on(state["Pid"]))
         return False
 
     def _exit(self, exec_id: str, heard: Heard, path: Path) -> int | None:
@@ -184,17 +182,17 @@ class DockerSandbox:
             return None
         deadline = time.monotonic() + SETTLES_SECONDS
         state = self.probe.api.exec_inspect(exec_id)
-        while heard.whole and state["Running"] and time.monotonic() < deadline:
-            time.sleep(0.05)
-            state = self.probe.api.exec_inspect(exec_id)
-        code = state["ExitCode"]
-        if not heard.whole and (state["Running"] or self._lives(state["Pid"])):
+        if not heard.whole and self._goes_on(state["Pid"]):
             # The daemon ends a stream after the command, whatever that does to its output.
             text = "the connection to Docker was cut while the command ran"
             raise self._death(InfraError(Cause.SANDBOX, text))
-        if code is None:
+        while state["Running"] and time.monotonic() < deadline:
+            time.sleep(0.05)
+            state = self.probe.api.exec_inspect(exec_id)
+        code = state["ExitCode"]
+        if code is None and heard.whole:
             text = "Docker does not know how the command ended"
-            raise self._death(InfraError(Cause.SANDBOX, text, died=heard.whole))
+            raise self._death(InfraError(Cause.SANDBOX, text, died=True))
         if code == KILLED:
             text = "the command was killed by signal 9 inside its container"
             raise self._death(InfraError(Cause.SANDBOX, text, died=True))
@@ -205,13 +203,12 @@ class DockerSandbox:
             raise self._death(InfraError(Cause.SANDBOX, text, died=True))
         return int(code)
 
-    def _lives(self, pid: int) -> bool:
-        """Whether a command goes on, even if Docker, its stream broken, calls it ended with 126."""
-        return any(line[0] == str(pid) for line in self._processes())
+    def _goes_on(self, pid: int) -> bool:
+        """Whether a shell still has its command, even if Docker calls it ended with 126."""
+        return any(parent == str(pid) for _, parent, _ in self._processes())
 
     def _processes(self) -> list[list[str]]:
-        found: list[list[str]] = self.probe.api.top(self.id, ps_args="-eo pid,args")["Processes"]
-        return found or []
+        return self.probe.api.top(self.id, ps_args="-eo pid,ppid,args")["Processes"] or []
 
     def _state(self) -> Any:
         return self.probe.api.inspect_container(self.id)["State"]
@@ -294,6 +291,6 @@ class DockerSandbox:
     @property
     def alive(self) -> Sequence[str]:
         try:
-            return [words for _, words in self._processes() if words != IDLE]
+            return [words for *_, words in self._processes() if words != IDLE]
         except ERRORS as error:
             raise self.failure(error) from error

@@ -17,8 +17,8 @@ ONE_STREAM = (
     "sh",
     "-c",
     f"passone_end=${END_VARIABLE}; unset {END_VARIABLE}; "
-    "trap 'printf %s \"$passone_end\"' EXIT; "
-    '(exec "$@" 2>&1); exit $?',
+    "trap 'printf %s \"$passone_end\"; read -r passone_end' EXIT; "
+    '(exec "$@" 2>&1 </dev/null); exit $?',
     "sh",
 )
 """Runs the command behind it, and ends its output with what END_VARIABLE holds.
@@ -26,7 +26,11 @@ ONE_STREAM = (
 Docker sends two streams in no order of their own, and a log's markers stand on one of them.
 The end is told however the shell leaves, unless a signal ends the shell itself; what the
 shell has to say of its own (`Killed`) goes to the other stream, which nobody keeps.
+The shell leaves when it is told that the end was heard: of what a command printed, a busy
+daemon drops what it has not passed on two seconds after the command's end (moby,
+daemon/monitor.go). While it waits it has no child, and the command is over all the same.
 """
+RECEIVED = b"\n"
 STDOUT = 1
 HEADER = struct.Struct(">BxxxL")
 CHUNK_BYTES = 1 << 16
@@ -61,8 +65,10 @@ def listen(raw: Any, path: Path, *, nonce: str, cap_bytes: int) -> Heard:
                 log.write(sieve.sift(chunk))
                 if not sieve.seen:
                     continue
-                # What outlives a command and keeps its output open is not waited for.
-                deadline = deadline or time.monotonic() + LINGERS_SECONDS
+                if deadline is None:
+                    raw.sendall(RECEIVED)
+                    # What outlives a command and keeps its output open is not waited for.
+                    deadline = time.monotonic() + LINGERS_SECONDS
                 if time.monotonic() >= deadline:
                     break
                 raw.settimeout(deadline - time.monotonic() + 0.001)
@@ -80,7 +86,7 @@ def scratch() -> Path:
     return Path(name)
 
 
-def unstarted(code: int, path: Path) -> bool:
+def unstarted(code: int | None, path: Path) -> bool:
     """Whether there was no shell to tell an end: the instance's own lack, as gold will show."""
     if code not in NO_SHELL:
         return False

@@ -44,7 +44,6 @@ class Machine(Protocol):
         *,
         timeout_seconds: float,
         output: Path | None = None,
-        whole: bool = True,
     ) -> Completed: ...
     def put_all(self, archive: bytes | IO[bytes], target: str) -> None: ...
     def get(self, source: str, *, most_bytes: int | None = None) -> bytes | None: ...
@@ -184,7 +183,6 @@ def wait_until_well(check: Healthcheck, machine: Machine, sleep: Callable[[float
         done = machine.run(
             ["sh", "-c", f'timeout {check.timeout_seconds:g} sh -c "$1"', "sh", check.command],
             timeout_seconds=check.timeout_seconds + PREPARE_SECONDS,
-            whole=False,
         )
         if done.returncode == 0:
             return

@@ -142,7 +142,7 @@ class TerminalScorer:
             put_solution(task, solution, machine)
             seconds = solution.seconds or NO_LIMIT_SECONDS
             log = workdir / SOLUTION_LOG
-            done = machine.run(solution.command, timeout_seconds=seconds, output=log, whole=False)
+            done = machine.run(solution.command, timeout_seconds=seconds, output=log)
             if done.timed_out:
                 text = f"the reference solution took longer than {seconds:g} s"
                 return self._verdict(Finding.TESTS_DID_NOT_RUN, done, text)
@@ -155,16 +155,11 @@ class TerminalScorer:
         with self.machines.start(instance, shape, snapshot) as machine:
             put_tests(task, verifier, machine)
             log = workdir / LOG
-            done = machine.run(
-                verifier.command,
-                timeout_seconds=verifier.seconds,
-                output=log,
-                # Where a reward is read, nothing rests on what the tests print.
-                whole=verifier.parser is not None,
-            )
+            seconds = verifier.seconds
+            done = machine.run(verifier.command, timeout_seconds=seconds, output=log)
             if done.timed_out:
                 return self._verdict(
-                    Finding.TESTS_TIMED_OUT, done, f"the tests took over {verifier.seconds:g} s"
+                    Finding.TESTS_TIMED_OUT, done, f"the tests took over {seconds:g} s"
                 )
             if verifier.parser is not None:
                 return self._parsed(verifier.parser, log, done)
