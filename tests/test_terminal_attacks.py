@@ -196,3 +196,14 @@ def test_a_part_of_a_reward_comes_down_to_what_is_left_of_it(workshop: Workshop)
     verdict = workshop.score(instance, workshop.left_by(instance, SAYS_YES.format("/usr/bin/cat")))
     assert (verdict.finding, verdict.reward) == (Finding.UNRESOLVED, 0.25)
     assert "reward 0.25 without its /usr/bin/cat" in verdict.evidence.reasons
+
+
+def test_tests_that_run_as_somebody_do_so_without_an_agents_changes_too(workshop: Workshop) -> None:
+    toml = '[verifier]\nuser = "nobody"\n'
+    test = '#!/bin/bash\n[ "$(id -un)$(cat /work/done)" = nobodyyes ]\n'
+    test += "echo $((1 - $?)) > /logs/verifier/reward.txt\n"
+    instance = workshop.task("shell", test, toml)
+    script = "echo yes > done; cp /usr/bin/id /usr/local/bin/id"
+    verdict = workshop.score(instance, workshop.left_by(instance, script))
+    assert verdict.passed, verdict.evidence
+    assert verdict.evidence.checked == ("the same reward without its /usr/local/bin/id",)

@@ -6,11 +6,13 @@ import base64
 import io
 import json
 import tarfile
+import tempfile
 import time
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -23,6 +25,7 @@ AT_ONCE = 200
 """So many paths fit into the arguments of one command."""
 MANY = 100
 """From so many files of one folder on, the whole folder is put back: it takes one request."""
+IN_MEMORY_BYTES = 8 << 20
 REMOVE_SECONDS = 120.0
 
 
@@ -91,16 +94,11 @@ class Original:
     id: str
 
     def has(self, path: str) -> bool:
-        """Raises docker.errors.APIError: the daemon failed."""
-        return self._archive(path) is not None
-
-    def _archive(self, path: str) -> Iterable[bytes] | None:
-        try:
-            stream, _ = self.api.get_archive(self.id, path)
-        except NotFound:
-            return None
-        found: Iterable[bytes] = stream
-        return found
+        """Whether it has something at a path. Raises requests.RequestException: no daemon."""
+        url = f"{self.api.base_url}/v{self.api.api_version}/containers/{self.id}/archive"
+        # The SDK has no call for it, and would fetch what is there (Engine API, HEAD archive).
+        answer = self.api.head(url, params={"path": path}, timeout=self.api.timeout)
+        return bool(answer.status_code == HTTPStatus.OK)
 
     def put_back(self, changes: Collection[Change], machine: DockerSandbox) -> None:
         """Let a container that has not been started begin as its image was, in some places.
@@ -113,9 +111,15 @@ class Original:
         """
         known = [change.path for change in changes if change.how is not How.ADDED]
         for path in together(known):
-            archive = self._archive(path)
-            if archive is not None:
-                machine.put_all(b"".join(archive), str(PurePosixPath(path).parent))
+            try:
+                stream, _ = self.api.get_archive(self.id, path)
+            except NotFound:
+                continue
+            # A folder of libraries is large.
+            with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES) as archive:
+                archive.writelines(stream)
+                archive.seek(0)
+                machine.put_all(archive, str(PurePosixPath(path).parent))
         added = [change.path for change in changes if change.how is How.ADDED]
         machine.put_all(empty_files(added), "/")
 
@@ -123,13 +127,11 @@ class Original:
 def remove(changes: Collection[Change], machine: DockerSandbox) -> None:
     """Take away what was added, by the container's own `rm`, which must be the image's by now.
 
-    From then on commands run as root there, unless they are told otherwise.
-
     Raises:
         InfraError: the daemon failed.
     """
     added = [change.path for change in changes if change.how is How.ADDED]
-    machine.user = "root"
+    machine = replace(machine, user="root")
     for start in range(0, len(added), AT_ONCE):
         paths = added[start : start + AT_ONCE]
         machine.run(["rm", "-rf", "--", *paths], timeout_seconds=REMOVE_SECONDS)

@@ -134,7 +134,10 @@ class DockerMachines:
     def original(self, instance: Instance) -> Iterator[Original]:
         """The files of an instance's image. Raises InfraError: no image, no daemon, no room."""
         with self.plain.unstarted(self.plain.digest(instance), instance.id) as identifier:
-            yield Original(self.plain.client.api, identifier)
+            try:
+                yield Original(self.plain.client.api, identifier)
+            except ERRORS as error:
+                raise InfraError(cause_of(error, Cause.SANDBOX), short(error)) from error
 
     def changes(self, snapshot: Snapshot) -> tuple[Sequence[Change], Surroundings]:
         """What was remembered with a snapshot, and where commands are begun there.
