@@ -22,6 +22,7 @@ FLOORS = (
         "rollouts",
         "headline",
         "choice",
+        "progress",
     },  # readings
     {"tables", "evidence", "report", "bundle", "leaderboard"},  # faces
     {"cli"},  # the door: where names become objects
