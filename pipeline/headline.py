@@ -7,10 +7,9 @@ from typing import Any, TypeAlias
 
 from pipeline.outcomes import Outcome
 from pipeline.results import Results
-from pipeline.wording import count
+from pipeline.wording import count, shortened
 
 Record: TypeAlias = dict[str, Any]
-MOST_CHARACTERS = 200
 
 
 def percent(value: float | None) -> str:
@@ -99,6 +98,14 @@ def lines_of(results: Results) -> list[str]:
     return lines
 
 
+def first_line(results: Results) -> str:
+    """All that decides how far the rate can be believed, in one line; what stands first is quoted."""
+    said, summary = lines_of(results), results.summary()
+    controls = controls_line(summary, imported=not results.plan["has_control"])
+    wire = wire_lines(results) or ["no request was seen on the wire: the temperature is not proved"]
+    return " · ".join([said[0], controls, *wire])
+
+
 def votes_line(results: Results) -> str:
     """How far the attempts at one instance agree, and what fewer of them would have come to."""
     votes = results.votes
@@ -152,12 +159,6 @@ def contests(results: Results) -> list[str]:
 def drifts(results: Results) -> list[str]:
     """Where a replay differed from what was recorded, one line an attempt."""
     return [f"{row.instance_id} #{row.attempt}: {row.drift}" for row in results.rows if row.drift]
-
-
-def shortened(text: str) -> str:
-    """What fits into a line: of a traceback, its end."""
-    text = " ".join(text.split())
-    return text if len(text) <= MOST_CHARACTERS else f"… {text[-MOST_CHARACTERS:]}"
 
 
 def losses(results: Results) -> list[str]:
