@@ -99,7 +99,7 @@ def lines_of(results: Results) -> list[str]:
 
 
 def first_line(results: Results) -> str:
-    """All that decides how far the rate can be believed, in one line; what stands first is quoted."""
+    """All that decides how far the rate can be believed: what stands first is quoted."""
     said, summary = lines_of(results), results.summary()
     controls = controls_line(summary, imported=not results.plan["has_control"])
     wire = wire_lines(results) or ["no request was seen on the wire: the temperature is not proved"]
