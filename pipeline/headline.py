@@ -98,12 +98,14 @@ def lines_of(results: Results) -> list[str]:
     return lines
 
 
-def first_line(results: Results) -> str:
-    """All that decides how far the rate can be believed: what stands first is quoted."""
-    said, summary = lines_of(results), results.summary()
-    controls = controls_line(summary, imported=not results.plan["has_control"])
-    wire = wire_lines(results) or ["no request was seen on the wire: the temperature is not proved"]
-    return " · ".join([said[0], controls, *wire])
+def first_and_rest(results: Results) -> tuple[str, list[str]]:
+    """The same lines, the first with all in it that decides how far its rate can be believed."""
+    first, *rest = lines_of(results)
+    imported = not results.plan["has_control"]
+    controls, wire = controls_line(results.summary(), imported=imported), wire_lines(results)
+    left = [line for line in rest if line not in wire and not line.startswith(controls)]
+    wire = wire or ["no request was seen on the wire: the temperature is not proved"]
+    return " · ".join([first, controls, *wire]), left
 
 
 def votes_line(results: Results) -> str:

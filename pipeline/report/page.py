@@ -139,7 +139,8 @@ def write_report(
     """
     names = names_of(sources)
     code, style = script(), asset(STYLES)
-    with tempfile.TemporaryFile(prefix="passone-") as blocks:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=path.parent) as blocks:
         fillings = []
         for number, source in enumerate(sources):
             room = Room(most=None if every else most_bytes // len(sources))

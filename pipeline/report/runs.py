@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pipeline.diagnose import RULES
+from pipeline.diagnose.case import short
 from pipeline.domain import Attempt
-from pipeline.headline import first_line, lines_of
+from pipeline.headline import first_and_rest
 from pipeline.outcomes import Blame
 from pipeline.report.choice import Level
 from pipeline.report.details import Source
 from pipeline.results import AttemptRow
 from pipeline.votes import Vote
-from pipeline.wording import shortened
+from pipeline.wording import MOST_CHARACTERS, shortened
 
 Record: TypeAlias = dict[str, Any]
 WORDS = ("outcome", "blame", "cause", "trust", "stop")
@@ -40,11 +41,11 @@ def run_record(
     results = source.results
     groups = results.groups
     first = [rows[0] for rows in groups.values()]
-    summary = results.summary()
+    summary, (line, lines) = results.summary(), first_and_rest(results)
     return {
         "name": name,
-        "first": first_line(results),
-        "lines": lines_of(results)[1:],
+        "first": line,
+        "lines": lines,
         "going": driver,
         "facts": facts_of(source),
         "k": results.k,
@@ -91,7 +92,7 @@ def columns_of(
 def why(row: AttemptRow, mode: Mapping[str, Any] | None) -> str:
     """One line on what is behind an outcome that is not simply resolved."""
     if mode:
-        return shortened(str(mode["evidence"]))
+        return short(str(mode["evidence"]), MOST_CHARACTERS)
     if row.moved:
         return f"its place is {row.trust}"
     return shortened(row.detail) if row.blame in (Blame.INFRA, Blame.AMBIGUOUS) else ""

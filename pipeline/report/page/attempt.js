@@ -106,11 +106,11 @@ function testsCard(row, one, shared) {
   const names = shared ? shared.tests : [];
   const log = (places) => el('pre', { class: 'text log', dir: 'ltr', tabindex: 0 }, places.map(([number, text]) =>
     [el('span', { class: 'n' }, number > 0 ? number : number ? `end${number}` : ''), inert(text), '\n']));
-  const item = (passed) => (n) => el('li', { class: passed ? 'pass' : 'fail' },
+  const item = (passed) => (n, place) => el('li', { class: passed ? 'pass' : 'fail' },
     el('span', { class: 'mark' }, passed ? 'pass ' : 'fail '), el('code', {}, inert(names[n] || `test ${n}`)),
     one.tests.lines[n] ? log(one.tests.lines[n])
       : passed ? null : el('p', { class: 'dim' }, 'No line of the log names it with a result: the grader counts that as failed.'),
-    one.tests.blocks[n] ? el('details', { open: !passed }, el('summary', {}, 'what the log says about it'),
+    one.tests.blocks[n] ? el('details', { open: !passed && place < 5 }, el('summary', {}, 'what the log says about it'),
       log(one.tests.blocks[n])) : null);
   const group = (name) => {
     const { failed, passed } = one.tests[name];

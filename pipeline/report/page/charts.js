@@ -58,7 +58,8 @@ function heatPiece(run, places, size) {
 
 // The whole map is one thing to tab to; arrows walk in it, and what is there is said.
 function heatMap(run, open) {
-  const size = run.ids.length <= 30 && run.k <= 6 ? 22 : run.ids.length <= 120 ? 16 : 13;
+  const many = run.ids.length * Math.max(run.k, 3);
+  const size = many <= 60 ? 28 : many <= 300 ? 20 : many <= 1200 ? 16 : 13;
   const map = el('div', { class: 'heatmap', tabindex: 0, role: 'application',
     'aria-label': 'Heat map of instances and attempts. Arrow keys move, Enter opens an attempt.' });
   const status = el('p', { class: 'sr', 'aria-live': 'polite' });

@@ -1,7 +1,7 @@
 // Which view an address is, the keys, and the beginning.
 
 const views = new Map(); // overviews stay as they were left
-let scrolled = new Map();
+const scrolled = new Map(); // how far down each was
 let current = '';
 
 const addresses = () => [
@@ -43,7 +43,8 @@ async function route() {
   });
   document.title = `${title} · passone`;
   for (const link of byId('nav').querySelectorAll('a'))
-    link.toggleAttribute('aria-current', link.getAttribute('href') === (run ? `#/run/${run.number + 1}` : '#/compare'));
+    if (link.getAttribute('href') === (run ? `#/run/${run.number + 1}` : '#/compare')) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
   window.scrollTo(0, kind === 'attempt' || kind === 'instance' ? 0 : scrolled.get(wanted) || 0);
   if (kind === 'attempt' || kind === 'instance') view.querySelector('h1').focus({ preventScroll: true });
 }
@@ -108,4 +109,7 @@ async function begin() {
   document.documentElement.dataset.ready = 'yes';
 }
 
-begin();
+begin().catch((error) => {
+  byId('app').replaceChildren(el('p', { class: 'notice' }, `The rest of this page cannot be read: ${error.message}. Is the file whole?`));
+  throw error;
+});

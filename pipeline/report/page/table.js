@@ -36,7 +36,25 @@ function compareBy(name, down) {
   };
 }
 
+// Columns that say something here: those in which all attempts are alike are said once, below.
+function columnsOf(run) {
+  const always = new Set(['instance', 'attempt', 'outcome']);
+  const text = (name, row) => (cellOf[name] ? cellOf[name](row) : row[name]);
+  const alike = COLUMNS.filter(([name]) => !always.has(name) && run.rows.length > 1 && run.rows.every((row) =>
+    row[name] === run.rows[0][name]));
+  return [COLUMNS.filter((column) => !alike.includes(column)), alike.map(([name, title]) =>
+    [title, text(name, run.rows[0])]).filter(([, value]) => typeof value !== 'object' && value !== '' && value !== '–')];
+}
+
+// All words of a row, once.
+function wordsOf(row) {
+  row.words ??= ['instance', 'repo', 'outcome', 'blame', 'cause', 'mode', 'stop', 'why']
+    .map((name) => `${row[name]} ${said(row[name])}`).join(' ').toLowerCase();
+  return row.words;
+}
+
 function attemptTable(run) {
+  const [columns, alike] = columnsOf(run);
   const state = { text: '', sort: '', down: false, shown: PAGE, only: '' };
   for (const name of CHOICES) state[name] = '';
   const body = el('tbody');
@@ -48,10 +66,9 @@ function attemptTable(run) {
       (state.only !== 'split' || run.split.has(row.place)) &&
       (state.only !== 'trajectory' || row.level === 2) &&
       (state.only !== 'moved' || row.moved) && (state.only !== 'tainted' || row.tainted) &&
-      words.every((word) => `${row.instance} ${row.repo} ${row.outcome} ${row.blame} ${row.cause} ${row.mode} ` +
-        `${row.stop} ${row.why}`.toLowerCase().includes(word) || row.instance.toLowerCase().includes(word)));
+      words.every((word) => wordsOf(row).includes(word)));
   };
-  const line = (row) => el('tr', {}, COLUMNS.map(([name, , kind], n) =>
+  const line = (row) => el('tr', {}, columns.map(([name, , kind], n) =>
     el(n ? 'td' : 'th', { class: kind === 'number' ? 'number' : null, scope: n ? null : 'row' },
       cellOf[name] ? cellOf[name](row) : row[name])));
   const show = () => {
@@ -72,7 +89,7 @@ function attemptTable(run) {
       head.setAttribute('aria-sort', sorted ? (state.down ? 'descending' : 'ascending') : 'none');
     }
   };
-  const heads = COLUMNS.map(([name, title, kind]) =>
+  const heads = columns.map(([name, title, kind]) =>
     el('th', { scope: 'col', 'data-name': name, class: kind === 'number' ? 'number' : null },
       el('button', { type: 'button', title: FULL_NAMES[name], onclick: () => {
         // A number is first sorted from the top, a word from A; the third click gives the run's own order.
@@ -103,7 +120,8 @@ function attemptTable(run) {
   const table = el('div', {}, el('div', { class: 'filters', role: 'search' }, search,
     CHOICES.map((name) => selects[name]), only, clear), count,
   el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Attempts' },
-    el('table', { class: 'attempts' }, el('thead', {}, el('tr', {}, heads)), body)), more);
+    el('table', { class: 'attempts' }, el('thead', {}, el('tr', {}, heads)), body)), more,
+  alike.length ? el('p', { class: 'dim' }, `The same for all: ${alike.map((pair) => pair.join(' ')).join(', ')}.`) : null);
   // Show the attempts of one word; without one, all of them.
   table.pick = (name, word) => {
     for (const other of CHOICES) {

@@ -10,6 +10,14 @@ function quantile(sorted, share) {
   return sorted[low] + (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]) * (at - low);
 }
 
+// Round numbers between two ends.
+function ticks(from, to) {
+  const found = [];
+  for (let ten = 10 ** Math.floor(Math.log10(from)); ten <= to; ten *= 10)
+    for (const digit of [1, 2, 5]) if (digit * ten >= from && digit * ten <= to) found.push(digit * ten);
+  return found;
+}
+
 // A distribution on a logarithmic scale, stacked by what the attempts came to.
 function distribution(title, rows, read, write) {
   const values = rows.map((row) => [read(row), kindOf(row)]).filter(([value]) => value > 0);
@@ -38,11 +46,14 @@ function distribution(title, rows, read, write) {
     });
   });
   chart.append(draw('line', { x1: 0, x2: width, y1: height, y2: height, class: 'axis' }));
-  const every = Math.ceil((to - from) / 5);
-  for (let tick = from; tick <= to; tick += every) {
-    const x = (tick - from) * fine * step;
-    chart.append(draw('text', { x, y: height + 13, 'font-size': 10, class: 'tick',
-      'text-anchor': tick === from ? 'start' : tick === to ? 'end' : 'middle' }, write(2 ** tick)));
+  let free = 0;
+  for (const tick of ticks(2 ** from, 2 ** to)) {
+    const x = (Math.log2(tick) - from) * fine * step;
+    if (x < free || x > width - 14) continue;
+    free = x + 42;
+    chart.append(draw('line', { x1: x, x2: x, y1: height, y2: height + 3, class: 'axis' }));
+    chart.append(draw('text', { x: Math.max(x, 12), y: height + 14, 'font-size': 10, class: 'tick',
+      'text-anchor': 'middle' }, write(tick)));
   }
   const sorted = values.map(([value]) => value).sort((a, b) => a - b);
   const total = sorted.reduce((sum, value) => sum + value, 0);

@@ -6,6 +6,8 @@ function trajectoryOf(number) {
   const step = walk.steps[number - 1];
   if (!step) return;
   step.open = true;
+  // It is told that it was opened only later, and there is nothing to scroll to by then.
+  fill(step, walk.one, number - 1);
   walk.at = number - 1;
   step.scrollIntoView({ block: 'start' });
   step.firstChild.focus({ preventScroll: true });
@@ -92,7 +94,10 @@ function trajectoryCard(row, one) {
   walk.go = (by) => goTo(one, by, status);
   const button = (text, title, act) => el('button', { type: 'button', title, onclick: act }, text);
   const jump = (text, key, number) => number ? button(text, `step ${number}, key ${key}`, () => trajectoryOf(number)) : null;
-  const every = (open) => () => walk.steps.forEach((view) => { view.open = open; });
+  const every = (open) => () => walk.steps.forEach((view, n) => {
+    view.open = open;
+    if (open) fill(view, one, n);
+  });
   walk.every = every;
   return section(`Trajectory, ${plural(one.steps.length, 'step')}`, 'trajectory',
     el('div', { class: 'tools sticky', role: 'search' }, search, button('‹', 'previous match', () => walk.go(-1)),
