@@ -21,9 +21,13 @@ STATUS = re.compile(
 HEADED = re.compile(r"(?:FAIL|ERROR): (.+)")
 RULED = re.compile(r"_{3,} (.+?) _{3,}")
 BREAK = re.compile(r"={5,}|_{3,} .+ _{3,}")
+UNDERLINE = re.compile(r"-{60,}")
+"""Below a heading of unittest, and again after the last failure."""
 MOST_LINES = 3
 """Of one test."""
 BLOCK_HEAD, BLOCK_TAIL = 10, 25
+MOST_LOOKED = 400
+"""Lines from a heading to the next."""
 LONGEST_LINE = 400
 MOST_PASSING = 400
 """PASS_TO_PASS tests that pass, of which lines are looked for."""
@@ -79,7 +83,9 @@ def headed(name: str) -> str:
 def block(lines: Sequence[tuple[int, str]], start: int) -> list[Place]:
     """From a heading to the next; of a long one its beginning and its end."""
     end = start + 1
-    while end < len(lines) and end < start + 400 and not BREAK.match(lines[end][1]):
+    while end < min(len(lines), start + MOST_LOOKED) and not BREAK.match(lines[end][1]):
+        if end > start + 1 and UNDERLINE.fullmatch(lines[end][1]):
+            break
         end += 1
     whole = [[number, shown(text)] for number, text in lines[start:end]]
     if len(whole) <= BLOCK_HEAD + BLOCK_TAIL:

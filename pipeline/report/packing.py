@@ -84,12 +84,13 @@ class Filling:
         attempt = Attempt(row.instance_id, row.attempt)
         if not self.source.entry(attempt).rollouts:
             return level
-        data = tag(name, packed(attempt_record(self.source, row, level)))
+        record = attempt_record(self.source, row, level)
+        data = tag(name, packed(record))
         if level is Level.WHOLE and not self.room.takes(len(data), keeping=keeping):
             # From here on nobody's: a report that holds some by chance is hard to read.
             level = Level.BASE
             data = tag(name, packed(attempt_record(self.source, row, level)))
         if self.room.takes(len(data)):
             self.room.used += file.write(data)
-            self.levels[attempt] = level
+            self.levels[attempt] = level if "steps" in record else Level.BASE
         return level

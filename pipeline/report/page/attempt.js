@@ -13,6 +13,9 @@ async function attemptPage(run, row) {
       triesCard(one), trajectoryCard(row, one)].filter(Boolean));
   }
   if (shared) page.append(...[issueCard(run, row, shared)].filter(Boolean));
+  const places = [...page.querySelectorAll('section.card')];
+  page.firstChild.append(el('nav', { class: 'places', 'aria-label': 'On this page' }, places.map((place) =>
+    el('button', { type: 'button', class: 'pick', onclick: () => place.scrollIntoView() }, place.firstChild.textContent))));
   return page;
 }
 
@@ -71,10 +74,10 @@ function scoringWords(one) {
   if (!unknown(one.reward)) words.push(`reward ${one.reward}`);
   if (!unknown(one.exit_code)) words.push(`exit status ${one.exit_code}`);
   if (one.image) words.push(`image ${one.image.replace('sha256:', '').slice(0, 12)}`);
-  if (one.origin) words.push(`the verdict of ${one.origin}, on the same patch in the same place`);
+  if (one.origin) words.push(`taken over from ${one.origin}`);
   if (one.contradicted) words.push('graded again it came out otherwise');
   if (one.tampered) words.push('its tests could not have failed');
-  const looked = [...one.reasons.map(wholeText), ...one.checked];
+  const looked = [...one.reasons.map(wholeText), ...one.checked.filter((text) => !one.origin || !text.includes(one.origin))];
   return [inline(words.join(', ')), looked.length ? [': ', inline(looked.join('; '))] : null, '.'];
 }
 
@@ -152,7 +155,7 @@ function triesCard(one) {
     tried.detail ? textBlock(tried.detail, { kind: 'soft' }) : null,
     tried.no_tape ? el('p', { class: 'dim' }, inline(tried.no_tape)) : null,
     tried.broken ? el('p', { class: 'dim' }, 'Its tape is ', inline(tried.broken)) : null, requests(tried));
-  return section('Tries and faults', 'tries', timeline(one.tries),
+  return section('Tries and faults', 'tries', el('div', { class: 'scroll', tabindex: 0 }, timeline(one.tries)),
     el('p', { class: 'legend' }, [['sent', 'request'], ['sent again', 'sent again'], ['sent bad', 'failed']].map(([kind, word]) =>
       el('span', {}, el('span', { class: `dot ${kind}` }), ` ${word} `))), el('ul', { class: 'plain' }, one.tries.map(words)));
 }

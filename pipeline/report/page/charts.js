@@ -1,6 +1,6 @@
 // Charts in plain SVG: the heat map, bars, and distributions.
 
-const BLOCK = 40; // instances in one piece of the heat map
+const BLOCK = 20; // instances in one piece of the heat map
 const GLYPHS = {
   resolved: 'M.24 .52l.2 .2l.34 -.42',
   unresolved: 'M.28 .28l.44 .44M.72 .28l-.44 .44',
@@ -62,6 +62,8 @@ function heatMap(run, open) {
   const size = many <= 60 ? 28 : many <= 300 ? 20 : many <= 1200 ? 16 : 13;
   const map = el('div', { class: 'heatmap', tabindex: 0, role: 'application',
     'aria-label': 'Heat map of instances and attempts. Arrow keys move, Enter opens an attempt.' });
+  const longest = Math.max(...run.repos.map((repo) => repo.length));
+  map.style.columnWidth = `${Math.max((run.k + 5) * size, Math.min(longest, 24) * 7 + 40)}px`;
   const status = el('p', { class: 'sr', 'aria-live': 'polite' });
   const hint = el('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
   const groups = new Map();
@@ -142,12 +144,12 @@ function shares(parts, total, pick) {
 }
 
 // Bars with a word, a number and a sentence each.
-function bars(items, pick) {
+function bars(items, pick, kind = 'k-model') {
   const most = Math.max(...items.map(([, number]) => number), 1);
   return el('table', { class: 'bars' }, el('tbody', {}, items.map(([word, number, sentence]) =>
     el('tr', {}, el('th', { scope: 'row' },
       el('button', { type: 'button', class: 'pick', onclick: () => pick(word) }, said(word))),
     el('td', { class: 'bar' }, draw('svg', { viewBox: '0 0 100 10', preserveAspectRatio: 'none', 'aria-hidden': 'true' },
-      draw('rect', { x: 0, y: 1, width: (100 * number) / most, height: 8, rx: 1, class: 'k-model' }))),
+      draw('rect', { x: 0, y: 1, width: (100 * number) / most, height: 8, rx: 1, class: kind }))),
     el('td', { class: 'number' }, whole(number)), el('td', { class: 'dim' }, sentence)))));
 }

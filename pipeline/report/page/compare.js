@@ -10,6 +10,31 @@ function plainTable(heads, rows, name) {
     el('tbody', {}, rows.map((row) => el('tr', {}, row.map((cell, n) => el(n ? 'td' : 'th', { scope: n ? null : 'row' }, cell)))))));
 }
 
+// pass@1 of every run with its interval, on one scale.
+function intervals(sides) {
+  const known = sides.filter((side) => !unknown(side.pass_at_1));
+  if (!known.length) return null;
+  const [width, lane, left] = [760, 26, 40];
+  const low = Math.floor(10 * Math.min(...known.map((side) => side.low))) / 10;
+  const high = Math.ceil(10 * Math.max(...known.map((side) => side.high))) / 10;
+  const x = (value) => left + ((width - left - 20) * (value - low)) / (high - low || 1);
+  const chart = draw('svg', { class: 'chart times', viewBox: `0 0 ${width} ${sides.length * lane + 20}`, role: 'img',
+    'aria-label': known.map((side) => `${side.name}: ${percent(side.pass_at_1)}`).join(', ') });
+  for (let tick = low; tick <= high + 1e-9; tick += 0.1) {
+    chart.append(draw('line', { x1: x(tick), x2: x(tick), y1: 0, y2: sides.length * lane, class: 'axis' }),
+      draw('text', { x: x(tick), y: sides.length * lane + 14, 'font-size': 11, class: 'tick', 'text-anchor': 'middle' },
+        `${Math.round(100 * tick)} %`));
+  }
+  sides.forEach((side, n) => {
+    const y = n * lane + lane / 2;
+    chart.append(draw('text', { x: 0, y: y + 4, 'font-size': 13 }, side.side));
+    if (unknown(side.pass_at_1)) return;
+    chart.append(draw('line', { x1: x(side.low), x2: x(side.high), y1: y, y2: y, class: 'whisker' }),
+      draw('circle', { cx: x(side.pass_at_1), cy: y, r: 5.5, class: 'end' }));
+  });
+  return chart;
+}
+
 function comparePage() {
   const found = report.comparison;
   const names = report.runs.map((run, n) => el('p', {}, el('b', {}, LETTERS[n]), ' ',
@@ -32,7 +57,7 @@ function comparePage() {
   return el('div', { class: 'overview' },
     section('Side by side', 'compare', found.sentences.map((text) => el('p', { class: 'sentence' }, inline(text))),
       found.confounds ? el('p', {}, inline(found.confounds)) : null,
-      plainTable(['run', 'model', 'resolved of counted', 'pass@1 over valid', 'votes yes / no / open'], sides, 'Runs'),
+      plainTable(['run', 'model', 'resolved of counted', 'pass@1 over valid', 'votes yes / no / open'], sides, 'Runs'), el('div', { class: 'scroll', tabindex: 0 }, intervals(found.sides)),
       plainTable(['pair', 'only first / second', 'both / neither', 'open', 'McNemar p', ...(found.pairs.length > 1 ? ['by Holm'] : []),
         'points [95 %]', 'permutation p', 'detectable'], pairs, 'Paired tests'),
       found.notes.length ? el('ul', {}, found.notes.map((note) => el('li', {}, inline(note)))) : null),

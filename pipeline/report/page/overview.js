@@ -15,7 +15,7 @@ function overview(run) {
     section('Every attempt', 'map', el('p', { class: 'dim' }, mapWords(run)),
       heatMap(run, (row) => { location.hash = hashOf(row); }), shares(outcomes, total, pick('outcome'))),
     section('Who is to blame', 'blame', shares(blames, total, pick('blame')),
-      causes.length ? el('div', {}, el('h3', {}, 'What broke, by cause'), bars(causes, pick('cause'))) : null),
+      causes.length ? el('div', {}, el('h3', {}, 'What broke, by cause'), bars(causes, pick('cause'), 'k-open')) : null),
     diagnosisCard(run, pick('mode')),
     spreadCard(run),
     section('Attempts', 'attempts', table),
@@ -39,16 +39,17 @@ function diagnosisCard(run, pick) {
   if (!items.length && !bare) return null;
   return section('Why it failed', 'diagnosis', items.length ? bars(items, pick) : null,
     bare ? el('p', { class: 'dim' }, `${plural(bare, 'attempt')} blamed on the model ` +
-      `${bare === 1 ? 'is' : 'are'} not diagnosed.`) : null);
+      `${bare === 1 ? 'is' : 'are'} not diagnosed; passone diagnose does it.`) : null);
 }
 
 function spreadCard(run) {
-  const usd = run.rows.filter((row) => unknown(row.cost_usd)).length;
+  const tried = run.rows.filter((row) => row.tries);
+  const usd = tried.filter((row) => unknown(row.cost_usd)).length;
   const charts = [
-    run.recorded && distribution('Tokens', run.rows, (row) => row.tokens, short),
-    run.recorded && distribution('Cost', run.rows, (row) => row.cost_usd, dollars),
-    run.recorded && distribution('Steps', run.rows, (row) => row.steps, short),
-    distribution('Time', run.rows, (row) => row.seconds, seconds),
+    run.recorded && distribution('Tokens', tried, (row) => row.tokens, short),
+    run.recorded && distribution('Cost', tried, (row) => row.cost_usd, dollars),
+    run.recorded && distribution('Steps', tried, (row) => row.steps, short),
+    distribution('Time', tried, (row) => row.seconds, seconds),
   ].filter(Boolean);
   const notes = [];
   if (!run.recorded) notes.push('Nobody recorded what was used: the predictions were imported.');
@@ -63,6 +64,7 @@ function insideWords(run) {
   const tried = run.rows.filter((row) => row.tries);
   const inside = tried.filter((row) => row.level === 2).length;
   const rest = tried.filter((row) => !row.level).length;
+  if (!run.recorded && !inside) return el('p', { class: 'dim' }, 'Predictions come without trajectories.');
   const what = report.every ? 'All that were made.' : 'Those of failures and of split votes, as far as there was room; ' +
     'passone report --all has all.';
   return el('p', { class: 'dim' }, `Trajectories inside: ${whole(inside)} of ${plural(tried.length, 'attempt')}. ${what}`,

@@ -21,7 +21,7 @@ function ticks(from, to) {
 // A distribution on a logarithmic scale, stacked by what the attempts came to.
 function distribution(title, rows, read, write) {
   const values = rows.map((row) => [read(row), kindOf(row)]).filter(([value]) => value > 0);
-  const missing = rows.length - values.length;
+  const none = rows.filter((row) => read(row) === 0).length;
   if (!values.length) return null;
   const logs = values.map(([value]) => Math.log2(value));
   const from = Math.floor(Math.min(...logs));
@@ -60,7 +60,7 @@ function distribution(title, rows, read, write) {
   return el('figure', { class: 'spread' }, el('figcaption', {}, el('b', {}, title),
     el('span', { class: 'dim' }, ` median ${write(quantile(sorted, 0.5))}, nine in ten below ` +
       `${write(quantile(sorted, 0.9))}, in all ${write(total)}` +
-      (missing ? `; ${whole(missing)} without` : ''))), chart);
+      (none ? `; ${whole(none)} at zero` : ''))), chart);
 }
 
 // One lane a try: its requests where they were sent, and how it ended.

@@ -29,7 +29,8 @@ function stepView(one, n) {
   const [thought, action] = one.steps[n].map((at) => one.texts[at]);
   const view = el('details', { class: 'step', id: `step-${number}`, ontoggle: () => {
     if (view.open) { fill(view, one, n); walk.at = n; } } },
-  el('summary', {}, el('span', { class: 'n' }, number), el('code', { dir: 'ltr' }, inert(firstLine(action) || firstLine(thought) || '(nothing)')),
+  el('summary', {}, el('span', { class: 'n' }, number), el('code', { dir: 'ltr' }, inert(firstLine(action) || '(no action)')),
+    el('span', { class: 'gist' }, inert(firstLine(thought))),
     flags.map((flag) => el('span', { class: `flag f-${flag.split(' ')[0]}` }, flag)),
     unknown(one.steps[n][3]) ? null : el('span', { class: 'dim' }, seconds(one.steps[n][3]))));
   return view;
