@@ -221,7 +221,9 @@ def harmful(place: Path) -> RunDir:
         finding=Finding.RESOLVED,
         grader=HARM.replace("\ud83d", ""),
         fail_to_pass=Tally(0, 1),
-        evidence=Evidence(tampered=True, reasons=(HARM,), image_digest=RESOLVED.evidence.image_digest),
+        evidence=Evidence(
+            tampered=True, reasons=(HARM,), image_digest=RESOLVED.evidence.image_digest
+        ),
     )
     world = World(rolls=rolls, scores={attempt: [verdict]})
     harm = HARM.replace("\ud83d", "").replace("\x00", "")

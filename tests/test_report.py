@@ -161,7 +161,12 @@ def test_a_report_stays_within_its_room(tmp_path: Path) -> None:
 def test_a_long_text_has_its_two_ends_and_says_what_is_missing() -> None:
     assert cut("short") == "short"
     text = "a" * 10 + "\n" * 3 + "b" * 10
-    assert cut(text, head=10, tail=10) == {"head": "a" * 10, "tail": "b" * 10, "left": 3, "lines": 3}
+    assert cut(text, head=10, tail=10) == {
+        "head": "a" * 10,
+        "tail": "b" * 10,
+        "left": 3,
+        "lines": 3,
+    }
 
 
 def test_a_huge_log_is_read_from_both_ends(tmp_path: Path) -> None:
@@ -265,5 +270,3 @@ def test_words_of_outcomes_are_the_same_in_the_page() -> None:
     drawn = set(re.findall(r"^  (\w+): 'M", asset(["charts.js"]), re.MULTILINE))
     toned = set(re.findall(r"\.o-(\w+)", asset(["parts.css"])))
     assert told == drawn == toned == ALL_OUTCOMES
-
-

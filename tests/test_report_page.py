@@ -17,6 +17,7 @@ from tests.fakes import UNRESOLVED, World, instance
 from tests.pages import DIFF, HARM, every_ending, graded, harmful, leave, write_run
 
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+sees = sync.expect
 PROGRAM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
@@ -102,35 +103,37 @@ def sight(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
 
 def test_a_cell_of_the_heat_map_opens_its_attempt_and_back_is_as_it_was(sight: Any) -> None:
     page = sight("endings").go()
-    assert page.locator(".heat rect.cell").count() == 30
+    sees(page.locator(".heat rect.cell")).to_have_count(30)
     page.locator('.heat rect[data-at="1"]').hover()
-    assert "core__one-1, attempt 2: unresolved" in page.locator(".tip").inner_text()
+    sees(page.locator(".tip")).to_contain_text("core__one-1, attempt 2: unresolved")
     page.locator('.heat rect[data-at="1"]').click()
     page.wait_for_selector("h1:has-text('core__one-1 #2')")
-    assert page.locator("#tests .fail code").first.inner_text() == "tests/test_cache.py::test_get[a b]"
-    assert "KeyError: 'a b'" in page.locator("#tests .log").first.inner_text()
-    assert page.locator("#patch tr.add").count() == 0
+    assert (
+        page.locator("#tests .fail code").first.inner_text() == "tests/test_cache.py::test_get[a b]"
+    )
+    sees(page.locator("#tests .log").first).to_contain_text("KeyError: 'a b'")
+    sees(page.locator("#patch tr.add")).to_have_count(0)
     page.go_back()
     page.wait_for_selector(".heatmap")
-    assert page.locator(ROW).count() == 30
+    sees(page.locator(ROW)).to_have_count(30)
 
 
 def test_filters_and_sorting_choose_rows(sight: Any) -> None:
     page = sight("endings").go()
     page.get_by_label("Only one blame").select_option("ambiguous")
-    assert "1 of 30 attempts" in page.locator(".count").inner_text()
+    sees(page.locator(".count")).to_contain_text("1 of 30 attempts")
     page.get_by_label("Search attempts").fill("no such thing")
-    assert page.locator(ROW).count() == 0
+    sees(page.locator(ROW)).to_have_count(0)
     page.get_by_role("button", name="Clear").click()
-    assert page.locator(ROW).count() == 30
+    sees(page.locator(ROW)).to_have_count(30)
     page.get_by_role("button", name="tries", exact=True).click()
     assert page.locator('th[aria-sort="descending"]').inner_text().strip() == "tries"
     most = int(page.locator(f"{ROW} td.number").nth(1).inner_text())
     page.get_by_role("button", name="tries", exact=True).click()
     assert int(page.locator(f"{ROW} td.number").nth(1).inner_text()) < most
     page.locator("#blame .bars button", has_text="endpoint").click()
-    assert page.locator(ROW).count() == 1
-    assert page.locator(f"{ROW} .badge").inner_text() == "infra (endpoint)"
+    sees(page.locator(ROW)).to_have_count(1)
+    sees(page.locator(f"{ROW} .badge")).to_have_text("infra (endpoint)")
 
 
 def test_all_of_it_works_by_keyboard(sight: Any) -> None:
@@ -140,7 +143,7 @@ def test_all_of_it_works_by_keyboard(sight: Any) -> None:
         if page.evaluate("document.activeElement.classList.contains('heatmap')"):
             break
     page.keyboard.press("ArrowDown")
-    assert "owner__repo-1, attempt 1" in page.locator("p[aria-live].sr").inner_text()
+    sees(page.locator("p[aria-live].sr")).to_contain_text("owner__repo-1, attempt 1")
     page.keyboard.press("Enter")
     page.wait_for_selector("h1:has-text('owner__repo-1 #1')")
     page.keyboard.press("[")
@@ -149,48 +152,49 @@ def test_all_of_it_works_by_keyboard(sight: Any) -> None:
     page.keyboard.press("[")
     page.wait_for_selector("h1:has-text('owner__repo-0 #1')")
     page.keyboard.press("g")
-    assert page.locator("#patch h3").inner_text() == "gold"
+    sees(page.locator("#patch h3")).to_have_text("gold")
     page.keyboard.press("t")
     assert page.locator("#step-3").get_attribute("open") is not None
     page.keyboard.press("/")
     page.keyboard.type("NEEDLE")
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
-    assert page.locator("#trajectory [role=status]").inner_text() == "2 of 3"
-    assert page.locator("mark.now").count() == 1
+    sees(page.locator("#trajectory [role=status]")).to_have_text("2 of 3")
+    sees(page.locator("mark.now")).to_have_count(1)
     page.keyboard.press("Escape")
     page.keyboard.press("?")
-    assert page.locator("dialog[open]").count() == 1
+    sees(page.locator("dialog[open]")).to_have_count(1)
     page.keyboard.press("Escape")
+    sees(page.locator("dialog")).to_have_count(0)
     page.keyboard.press("u")
     page.wait_for_selector(".heatmap")
 
 
 def test_an_attempt_shows_its_steps_tries_and_requests(sight: Any) -> None:
     page = sight("two").go("#/run/1/owner__repo-1/1")
-    assert page.locator(".step").count() == 4
+    sees(page.locator(".step")).to_have_count(4)
     assert page.locator(".step .flag").all_inner_texts() == ["edits", "runs tests", "submits"]
     page.locator("#step-2 summary").click()
     assert page.locator("#step-2 .body").inner_text().count("sed -i") == 1
     page.get_by_role("button", name="First test run").click()
-    assert page.locator("#step-3 .body").is_visible()
+    sees(page.locator("#step-3 .body")).to_be_visible()
     page.locator("#tries summary").first.click()
-    assert page.locator("#tries tbody tr").count() == 3
-    assert page.locator(".times .sent").count() == 3
-    assert page.locator("#patch").get_by_role("button").count() == 0
+    sees(page.locator("#tries tbody tr")).to_have_count(3)
+    sees(page.locator(".times .sent")).to_have_count(3)
+    sees(page.locator("#patch").get_by_role("button")).to_have_count(0)
 
 
 def test_two_runs_stand_side_by_side_with_their_test(sight: Any) -> None:
     page = sight("two").go()
-    assert page.locator(".headline:visible").count() == 2
-    assert "flips are the least" in page.locator(".sentence").inner_text()
-    assert page.locator("#told > .scroll tbody tr").count() == 2
+    sees(page.locator(".headline:visible")).to_have_count(2)
+    sees(page.locator(".sentence")).to_contain_text("flips are the least")
+    sees(page.locator("#told > .scroll tbody tr")).to_have_count(2)
     page.locator("#told summary").click()
     page.locator("#told a", has_text="owner__repo-1").click()
     page.wait_for_selector(".columns")
-    assert page.locator(".columns section").count() == 2
+    sees(page.locator(".columns section")).to_have_count(2)
     page.locator(".columns section").nth(1).locator(".siblings button").nth(2).click()
-    assert page.locator(".columns section").nth(1).locator(".badge").inner_text() == "resolved"
+    sees(page.locator(".columns section").nth(1).locator(".badge")).to_have_text("resolved")
 
 
 def test_what_a_model_says_is_shown_and_does_nothing(sight: Any) -> None:
@@ -239,7 +243,7 @@ def test_a_browser_that_cannot_unpack_says_so_and_keeps_the_headline(sight: Any)
 def test_the_headline_and_a_notice_are_left_without_scripts(sight: Any) -> None:
     page = sight("endings", java_script_enabled=False).page
     page.goto(sight("endings").path.as_uri())
-    assert "pass@1" in page.locator(".first").inner_text()
+    sees(page.locator(".first")).to_contain_text("pass@1")
     assert page.locator("noscript").inner_text()
 
 

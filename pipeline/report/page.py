@@ -29,7 +29,7 @@ from pipeline.rundir import whole
 
 SCRIPTS = (
     *("begin.js", "texts.js", "charts.js", "times.js", "table.js", "overview.js"),
-    *("diff.js", "attempt.js", "trajectory.js", "compare.js", "routes.js"),
+    *("diff.js", "graded.js", "attempt.js", "trajectory.js", "compare.js", "routes.js"),
 )
 """In this order they are one script."""
 STYLES = ("look.css", "parts.css")

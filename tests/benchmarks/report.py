@@ -95,7 +95,9 @@ def furnish(run: RunDir, attempts: list[tuple[Attempt, Rollout, Verdict | None]]
         scoring = run.scoring(attempt.instance_id, attempt.number)
         scoring.mkdir(parents=True)
         whole = verdict.fail_to_pass.passed == 1
-        log = "".join(f"{'PASSED' if n or whole else 'FAILED'} {n_}\n" for n, n_ in enumerate(names))
+        log = "".join(
+            f"{'PASSED' if n or whole else 'FAILED'} {n_}\n" for n, n_ in enumerate(names)
+        )
         (scoring / "test_output.txt").write_text(text[:20_000] + log, encoding="utf-8")
         groups = {
             "FAIL_TO_PASS": {"success": names[:1] * whole, "failure": names[:1] * (not whole)},

@@ -18,8 +18,7 @@ function put(node, attributes, children) {
 }
 
 const el = (tag, attributes, ...children) => put(document.createElement(tag), attributes, children);
-const draw = (tag, attributes, ...children) =>
-  put(document.createElementNS(SVG, tag), attributes, children);
+const draw = (tag, attributes, ...children) => put(document.createElementNS(SVG, tag), attributes, children);
 
 function bytesOf(text) {
   const raw = atob(text);
@@ -51,8 +50,7 @@ async function block(name) {
   return found;
 }
 
-const plain = (column) =>
-  Array.isArray(column) ? column : column.codes.map((code) => column.words[code]);
+const plain = (column) => (Array.isArray(column) ? column : column.codes.map((code) => column.words[code]));
 
 function readRun(raw, number) {
   const run = { ...raw, number, repos: plain(raw.repo), ballots: plain(raw.votes) };
@@ -129,12 +127,20 @@ function short(value) {
 }
 
 const badge = (row) =>
-  el('span', { class: `badge o-${row.outcome}${row.counted ? '' : ' open'}` }, said(row.outcome),
-    row.cause ? ` (${said(row.cause)})` : '');
+  el(
+    'span',
+    { class: `badge o-${row.outcome}${row.counted ? '' : ' open'}` },
+    said(row.outcome),
+    row.cause ? ` (${said(row.cause)})` : '',
+  );
 
 const section = (title, id, ...children) =>
-  el('section', { class: 'card', id, 'aria-labelledby': `${id}-h` },
-    el('h2', { id: `${id}-h` }, title), ...children);
+  el(
+    'section',
+    { class: 'card', id, 'aria-labelledby': `${id}-h` },
+    el('h2', { id: `${id}-h` }, title),
+    ...children,
+  );
 
 function fold(title, ...children) {
   return el('details', {}, el('summary', {}, title), ...children);

@@ -8,14 +8,27 @@ function filesOf(text) {
   const files = [];
   let file = null;
   let [before, after, old, fresh] = [0, 0, 0, 0];
-  const begin = (name) => { file = { name, lines: [], added: 0, removed: 0 }; files.push(file); };
+  const begin = (name) => {
+    file = { name, lines: [], added: 0, removed: 0 };
+    files.push(file);
+  };
   for (const line of text.split('\n')) {
     const kind = line[0] || ' ';
     if ((before > 0 || after > 0) && ' +-\\'.includes(kind)) {
-      if (kind === '+') { file.lines.push(['add', '', fresh++, line]); file.added += 1; after -= 1; }
-      else if (kind === '-') { file.lines.push(['del', old++, '', line]); file.removed += 1; before -= 1; }
-      else if (kind === '\\') file.lines.push(['meta', '', '', line]);
-      else { file.lines.push(['', old++, fresh++, line]); before -= 1; after -= 1; }
+      if (kind === '+') {
+        file.lines.push(['add', '', fresh++, line]);
+        file.added += 1;
+        after -= 1;
+      } else if (kind === '-') {
+        file.lines.push(['del', old++, '', line]);
+        file.removed += 1;
+        before -= 1;
+      } else if (kind === '\\') file.lines.push(['meta', '', '', line]);
+      else {
+        file.lines.push(['', old++, fresh++, line]);
+        before -= 1;
+        after -= 1;
+      }
       continue;
     }
     [before, after] = [0, 0];
@@ -47,13 +60,33 @@ function fileView(file) {
   const fill = () => {
     if (body.firstChild) return;
     for (const [kind, old, fresh, line] of file.lines)
-      body.append(el('tr', { class: kind || null }, el('td', { class: 'n' }, old), el('td', { class: 'n' }, fresh),
-        el('td', {}, el('code', { dir: 'ltr' }, inert(line)))));
+      body.append(
+        el(
+          'tr',
+          { class: kind || null },
+          el('td', { class: 'n' }, old),
+          el('td', { class: 'n' }, fresh),
+          el('td', {}, el('code', { dir: 'ltr' }, inert(line))),
+        ),
+      );
   };
-  const view = el('details', { open: file.lines.length <= MOST_OPEN, ontoggle: () => { if (view.open) fill(); } },
-    el('summary', {}, el('bdi', { class: 'path' }, inert(file.name || 'no file is named')),
-      el('span', { class: 'plus' }, ` +${file.added}`), el('span', { class: 'minus' }, ` −${file.removed}`)),
-    el('div', { class: 'scroll', tabindex: 0 }, el('table', {}, body)));
+  const view = el(
+    'details',
+    {
+      open: file.lines.length <= MOST_OPEN,
+      ontoggle: () => {
+        if (view.open) fill();
+      },
+    },
+    el(
+      'summary',
+      {},
+      el('bdi', { class: 'path' }, inert(file.name || 'no file is named')),
+      el('span', { class: 'plus' }, ` +${file.added}`),
+      el('span', { class: 'minus' }, ` −${file.removed}`),
+    ),
+    el('div', { class: 'scroll', tabindex: 0 }, el('table', {}, body)),
+  );
   if (view.open) fill();
   return view;
 }

@@ -3,8 +3,10 @@
 
 const MOVING = new RegExp(
   '\\u001b\\[[0-9;?]*[ -/]*[@-~]' +
-  '|[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b-\\u200f' +
-  '\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]', 'g');
+    '|[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b-\\u200f' +
+    '\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]',
+  'g',
+);
 
 function nameOf(piece) {
   const code = piece.codePointAt(0);
@@ -54,18 +56,28 @@ const wholeText = (text) => endsOf(text).join('\n');
 // A block of text; of one that was cut, both ends and how much is missing.
 function textBlock(text, { query = '', kind = '' } = {}) {
   const ends = endsOf(text).map((part) =>
-    el('pre', { class: `text ${kind}`, dir: 'ltr', tabindex: 0 }, inert(part, query)));
+    el('pre', { class: `text ${kind}`, dir: 'ltr', tabindex: 0 }, inert(part, query)),
+  );
   if (ends.length === 1) return ends[0];
   return el('div', {}, ends[0], leftOut(text), ends[1]);
 }
 
 const leftOut = (text) =>
-  el('p', { class: 'left' }, `… ${plural(text.left, 'character')}`,
-    text.lines ? ` in ${plural(text.lines, 'line')}` : '', ' left out of this report …');
+  el(
+    'p',
+    { class: 'left' },
+    `… ${plural(text.left, 'character')}`,
+    text.lines ? ` in ${plural(text.lines, 'line')}` : '',
+    ' left out of this report …',
+  );
 
 const inline = (text) => el('bdi', { class: 'inline' }, inert(wholeText(text)));
 
 function firstLine(text, most = 140) {
-  const line = endsOf(text)[0].split('\n').map((part) => part.trim()).find(Boolean) || '';
+  const line =
+    endsOf(text)[0]
+      .split('\n')
+      .map((part) => part.trim())
+      .find(Boolean) || '';
   return line.length > most ? `${line.slice(0, most)}…` : line;
 }
