@@ -7,10 +7,10 @@ files that a run leaves: trajectories, tapes, logs and official reports.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pipeline.domain import (
     Attempt,
@@ -48,6 +48,9 @@ from tests.fakes import (
     make_plan,
     plan_json,
 )
+
+Rolls: TypeAlias = dict[tuple[str, int], Sequence[Rollout | Fault]]
+Scores: TypeAlias = dict[tuple[str, int], Sequence[Verdict | Fault]]
 
 DIFF = """\
 diff --git a/lib/cache.py b/lib/cache.py
@@ -168,10 +171,10 @@ def every_ending(place: Path) -> RunDir:
     causes = list(Cause)
     ids = ["core__one-1", "core__two-2", "core__three-3", "tool__four-4", "tool__broken-5"]
     ids += ["tool__unlooked-6", *(f"net__cause-{n}" for n in (7, 8, 9))]
-    rolls = {Attempt("core__one-1", 3): [WITHOUT_PATCH]}
+    rolls: Rolls = {Attempt("core__one-1", 3): [WITHOUT_PATCH]}
     for n, cause in enumerate(causes):
         rolls[Attempt(f"net__cause-{7 + n // 3}", n % 3 + 1)] = [fault(cause, spent=900)]
-    scores = {
+    scores: Scores = {
         Attempt("core__one-1", 2): [graded(UNRESOLVED)],
         Attempt("core__two-2", 1): [REJECTED],
         Attempt("core__two-2", 2): [CONTESTED],
@@ -205,7 +208,7 @@ def harmful(place: Path) -> RunDir:
     patch = DIFF + "".join(f"+{line}\n" for line in (HARM, long))
     patch = f"diff --git a/{HARM} b/{HARM}\n" + patch
     attempt = Attempt("evil__one-1", 1)
-    rolls = {
+    rolls: Rolls = {
         attempt: [
             Rollout(
                 stop=Stop.SUBMITTED,

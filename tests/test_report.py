@@ -27,7 +27,7 @@ from pipeline.results import load
 from pipeline.rundir import RunDir
 from tests.command import Passone
 from tests.fakes import RESOLVED, UNRESOLVED, World, results_after
-from tests.pages import ALL_OUTCOMES, HARM, LOG, STEPS, every_ending, harmful, leave, write_run
+from tests.pages import Scores, ALL_OUTCOMES, HARM, LOG, STEPS, every_ending, harmful, leave, write_run
 
 BLOCK = re.compile(r'<script type="application/gzip" id="([\w-]+)">([A-Za-z0-9+/=]*)</script>')
 
@@ -140,12 +140,12 @@ def test_what_tells_most_is_chosen_first() -> None:
 
 
 def test_a_report_stays_within_its_room(tmp_path: Path) -> None:
-    scores = {Attempt(f"a__b-{n}", 1): [UNRESOLVED] for n in range(30)}
+    scores: Scores = {Attempt(f"a__b-{n}", 1): [UNRESOLVED] for n in range(30)}
     run = write_run(tmp_path / "run", World(scores=scores), *(f"a__b-{n}" for n in range(30)))
     rng = random.Random(0)
     for attempt in scores:
         long = replace(STEPS[0], observation=rng.randbytes(5000).hex())
-        leave(run, attempt, steps=[long])
+        leave(run, Attempt(*attempt), steps=[long])
     shell = len(page_of(run, target=tmp_path / "no.html", most_bytes=0))
     source = of_run(run, load(run), {})
     made = write_report(tmp_path / "x.html", [source], most_bytes=400_000)

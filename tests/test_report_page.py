@@ -14,7 +14,7 @@ from pipeline.report import source_of, write_report
 from pipeline.results import load
 from pipeline.rundir import RunDir
 from tests.fakes import UNRESOLVED, World, instance
-from tests.pages import DIFF, HARM, every_ending, graded, harmful, leave, write_run
+from tests.pages import DIFF, HARM, Scores, every_ending, graded, harmful, leave, write_run
 
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 sees = sync.expect
@@ -40,7 +40,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("pages")
 
     def split(name: str, *failed: int) -> RunDir:
-        scores = {
+        scores: Scores = {
             Attempt(f"owner__repo-{n}", number): [graded(UNRESOLVED)]
             for n in failed
             for number in (1, 2)
@@ -48,7 +48,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ids = [f"owner__repo-{n}" for n in range(8)]
         run = write_run(root / name, World(scores=scores), *ids, k=3)
         for attempt in scores:
-            leave(run, attempt, tries=2)
+            leave(run, Attempt(*attempt), tries=2)
         return run
 
     gold = {"owner__repo-0": instance("owner__repo-0", patch=DIFF, test_patch=DIFF)}

@@ -66,13 +66,14 @@ class Filling:
         if self.every:
             first, rest = [*first, *rest], []
         left, level = len(rows), Level.WHOLE
+        self.room.used += len(places) * SHARED_BYTES
         for attempt in (*first, *rest):
             left -= 1
             level = Level.BASE if attempt in rest[:1] else level
-            keeping = left * BASE_BYTES + len(places) * SHARED_BYTES
             name = f"a-{self.number}-{places[attempt.instance_id]}-{attempt.number}"
-            level = self.fill(file, rows[attempt], level, name, keeping)
+            level = self.fill(file, rows[attempt], level, name, keeping=left * BASE_BYTES)
             yield attempt
+        self.room.used -= len(places) * SHARED_BYTES
         for id_, place in places.items():
             data = tag(f"i-{self.number}-{place}", packed(instance_record(self.source, id_)))
             self.room.used += file.write(data)

@@ -1,6 +1,7 @@
 // The page of one attempt.
 
 async function attemptPage(run, row) {
+  forget();
   const [one, shared] = await Promise.all([
     block(`a-${run.number}-${row.place}-${row.attempt}`),
     block(`i-${run.number}-${row.place}`),

@@ -197,6 +197,8 @@ function instancesCard(found) {
 
 // One instance in every run: choose an attempt of each, and read their patches beside each other.
 async function sidePage(id) {
+  const known = report.runs.find((run) => run.ids.includes(id));
+  const shared = known && (await block(`i-${known.number}-${known.ids.indexOf(id)}`));
   const columns = await Promise.all(
     report.runs
       .filter((run) => run.ids.includes(id))
@@ -253,5 +255,8 @@ async function sidePage(id) {
       el('h1', { tabindex: -1 }, el('bdi', {}, id)),
     ),
     el('div', { class: 'columns' }, columns),
+    shared && wholeText(shared.gold).trim()
+      ? el('section', { class: 'card', 'aria-label': 'Gold' }, later('Show gold', () => diffView(shared.gold)))
+      : null,
   );
 }

@@ -12,16 +12,24 @@ const addresses = () => [
   ]),
 ];
 
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ''; // somebody's own address: it leads to the overview
+  }
+}
+
 async function viewOf(hash) {
   const [, kind, first, second] = hash.split('/');
   if (kind === 'compare' && report.comparison) {
-    if (first) return [await sidePage(decodeURIComponent(first)), 'instance', decodeURIComponent(first)];
+    if (first) return [await sidePage(decoded(first)), 'instance', decoded(first)];
     if (!views.has('compare')) views.set('compare', comparePage());
     return [views.get('compare'), 'compare', 'side by side'];
   }
   const run = report.runs[Number(first) - 1] || report.runs[0];
   if (kind === 'run' && second) {
-    const place = run.ids.indexOf(decodeURIComponent(second));
+    const place = run.ids.indexOf(decoded(second));
     const row = attemptsAt(run, place).find((one) => String(one.attempt) === hash.split('/')[4]);
     if (place >= 0 && row)
       return [await attemptPage(run, row), 'attempt', `${row.instance} #${row.attempt}`, run, row];
@@ -152,6 +160,7 @@ async function begin() {
   report.comparison = found.comparison || null;
   report.runs = found.runs.map(readRun);
   byId('nav').append(...addresses().map(([address, name]) => el('a', { href: address }, name)));
+  history.scrollRestoration = 'manual';
   addEventListener('hashchange', route);
   addEventListener('keydown', pressed);
   await route();

@@ -113,7 +113,8 @@ function goTo(one, by, status) {
   status.textContent = `${walk.match + 1} of ${whole(walk.matches.length)}`;
 }
 
-function trajectoryCard(row, one) {
+// Nothing of an earlier attempt is walked in.
+function forget() {
   Object.assign(walk, {
     steps: [],
     at: -1,
@@ -125,6 +126,9 @@ function trajectoryCard(row, one) {
     one: null,
     go: null,
   });
+}
+
+function trajectoryCard(row, one) {
   if (!one.steps) {
     const why = one.no_steps || 'It is not inside this report; passone report --all has it.';
     return section(
