@@ -1,7 +1,7 @@
 """Runs on disk for what shows them: one with every outcome and cause, and one that means harm.
 
-`write_run` drives the real schedule over a scripted world into a real ledger, and leaves beside it the
-files that a run leaves: trajectories, tapes, logs and official reports.
+`write_run` drives the real schedule over a scripted world into a real ledger; `leave` puts beside
+it the files that a run leaves: trajectories, tapes, logs and official reports.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ FAILED tests/test_cache.py::test_get[a b] - KeyError: 'a b'
 HARM = (
     "<script>window.hacked = 1</script></script><script>window.hacked = 2</script>"
     '<img src="https://example.invalid/x.png" onerror="window.hacked = 3"> &amp; \\u003c '
-    "]]> --> \x1b[31mred\x1b[0m \x1b]0;title\x07 \u202etfel ot thgir\u202c \u2066x\u2069 \x00\x08 \ud83d"
+    "]]> --> \x1b[31mred\x1b[0m \x1b]0;title\x07 \u202etfel ot thgir\u202c \u2066x\u2069 "
+    "\x00\x08 \ud83d"
     " javascript:window.hacked=4 ${window.hacked=5} {{7*7}}"
 )
 """What a model may say; a page must show it and do nothing."""
@@ -167,7 +168,7 @@ def leave(
 
 
 def every_ending(place: Path) -> RunDir:
-    """Every outcome, every cause, a place that is broken, one that nobody looked at, one pending."""
+    """Every outcome and cause; a place that is broken, one nobody looked at, one pending."""
     causes = list(Cause)
     ids = ["core__one-1", "core__two-2", "core__three-3", "tool__four-4", "tool__broken-5"]
     ids += ["tool__unlooked-6", *(f"net__cause-{n}" for n in (7, 8, 9))]

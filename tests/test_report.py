@@ -22,12 +22,23 @@ from pipeline.report.choice import chosen, others
 from pipeline.report.details import tests_in as runs_tests
 from pipeline.report.logs import decisive
 from pipeline.report.page import SCRIPTS, STYLES, asset, script
-from pipeline.report.texts import cut, lines_of as lines_in
+from pipeline.report.texts import cut
+from pipeline.report.texts import lines_of as lines_in
 from pipeline.results import load
 from pipeline.rundir import RunDir
 from tests.command import Passone
 from tests.fakes import RESOLVED, UNRESOLVED, World, results_after
-from tests.pages import Scores, ALL_OUTCOMES, HARM, LOG, STEPS, every_ending, harmful, leave, write_run
+from tests.pages import (
+    ALL_OUTCOMES,
+    HARM,
+    LOG,
+    STEPS,
+    Scores,
+    every_ending,
+    harmful,
+    leave,
+    write_run,
+)
 
 BLOCK = re.compile(r'<script type="application/gzip" id="([\w-]+)">([A-Za-z0-9+/=]*)</script>')
 

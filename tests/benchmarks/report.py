@@ -1,9 +1,9 @@
 """How large `passone report` becomes, how long it takes to write, and how long to open.
 
-`python -m tests.benchmarks.report [--attempts 10] [--instances 500] [--run DIR ...]`: instances with so
-many attempts, each with a trajectory, a tape, a log and an official report of the size of real ones;
-what is read in them is source code of this Python. Or runs that exist. Opened in a Chromium on PATH:
-until the page is drawn, and until all of it is read.
+`python -m tests.benchmarks.report [--attempts 10] [--instances 500] [--run DIR ...]`: instances
+with so many attempts, each with a trajectory, a tape, a log and an official report of the size of
+real ones; what is read in them is source code of this Python. Or runs that exist. Opened in a
+Chromium on PATH: until the page is drawn, and until all of it is read.
 """
 
 from __future__ import annotations
