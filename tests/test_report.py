@@ -100,7 +100,7 @@ def test_nothing_outside_is_named_but_what_svg_is_called(endings: RunDir, tmp_pa
 
 
 def test_every_file_of_the_page_is_used_and_short() -> None:
-    place = Path(__file__).parent.parent / "pipeline" / "report" / "page"
+    place = Path(__file__).parent.parent / "pipeline" / "report" / "assets"
     assert {path.name for path in place.iterdir()} == {*SCRIPTS, *STYLES}
     for name in SCRIPTS:
         assert len(asset([name]).splitlines()) <= 300

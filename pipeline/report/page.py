@@ -52,7 +52,7 @@ class Written:
 
 
 def asset(names: Sequence[str]) -> str:
-    place = files("pipeline.report") / "page"
+    place = files("pipeline.report") / "assets"
     return "\n".join((place / name).read_text(encoding="utf-8") for name in names)
 
 

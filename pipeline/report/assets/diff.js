@@ -1,6 +1,7 @@
 // A patch, by file, with line numbers.
 
 const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)/;
+const LONG_LINE = 2000; // characters
 const MOST_OPEN = 600; // lines; a longer file is folded
 
 // A line of a hunk is never taken for a header, unless the hunk's own counts are wrong.
@@ -55,6 +56,20 @@ function diffView(text) {
   return el('div', { class: 'diff' }, views[0], parts.length > 1 ? [leftOut(text), views[1]] : null);
 }
 
+// A line; of one that nobody could read, its beginning, and the rest on request.
+function lineOf(line) {
+  if (line.length <= LONG_LINE) return el('code', { dir: 'ltr' }, inert(line));
+  const more = el(
+    'button',
+    {
+      type: 'button',
+      onclick: () => more.replaceWith(el('code', { dir: 'ltr' }, inert(line.slice(LONG_LINE)))),
+    },
+    `${plural(line.length - LONG_LINE, 'more character')}`,
+  );
+  return el('div', {}, el('code', { dir: 'ltr' }, inert(line.slice(0, LONG_LINE))), ' ', more);
+}
+
 function fileView(file) {
   const body = el('tbody');
   const fill = () => {
@@ -66,7 +81,7 @@ function fileView(file) {
           { class: kind || null },
           el('td', { class: 'n' }, old),
           el('td', { class: 'n' }, fresh),
-          el('td', {}, el('code', { dir: 'ltr' }, inert(line))),
+          el('td', {}, lineOf(line)),
         ),
       );
   };

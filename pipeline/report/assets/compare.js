@@ -256,7 +256,11 @@ async function sidePage(id) {
     ),
     el('div', { class: 'columns' }, columns),
     shared && wholeText(shared.gold).trim()
-      ? el('section', { class: 'card', 'aria-label': 'Gold' }, later('Show gold', () => diffView(shared.gold)))
+      ? el(
+          'section',
+          { class: 'card', 'aria-label': 'Gold' },
+          later('Show gold', () => diffView(shared.gold)),
+        )
       : null,
   );
 }

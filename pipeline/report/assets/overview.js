@@ -26,11 +26,11 @@ function overview(run) {
     section(
       'Every attempt',
       'map',
+      shares(outcomes, total, pick('outcome')),
       el('p', { class: 'dim' }, mapWords(run)),
       heatMap(run, (row) => {
         location.hash = hashOf(row);
       }),
-      shares(outcomes, total, pick('outcome')),
     ),
     section(
       'Who is to blame',

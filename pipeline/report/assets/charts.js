@@ -116,7 +116,9 @@ function heatMap(run, open) {
     const votes = places.filter((place) => run.ballots[place] === 'resolved').length;
     for (let from = 0; from < places.length; from += BLOCK) {
       const part = places.slice(from, from + BLOCK);
-      const more = places.length > BLOCK ? `, ${from + 1}–${from + part.length}` : '';
+      const last = from + part.length;
+      const span = part.length > 1 ? `${from + 1}–${last}` : last;
+      const more = places.length > BLOCK ? `, ${span}` : '';
       map.append(
         el(
           'figure',
