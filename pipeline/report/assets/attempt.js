@@ -75,7 +75,7 @@ function attemptHead(run, row) {
     el(
       'p',
       { class: 'crumbs' },
-      el('a', { href: `#/run/${run.number + 1}` }, `← ${run.name}`),
+      el('a', { href: `#/run/${run.number + 1}` }, '← ', inline(run.name)),
       ' · ',
       step(near[at - 1], 'previous', 'key ['),
       ' · ',

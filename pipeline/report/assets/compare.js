@@ -74,7 +74,7 @@ function intervals(sides) {
 function comparePage() {
   const found = report.comparison;
   const names = report.runs.map((run, n) =>
-    el('p', {}, el('b', {}, LETTERS[n]), ' ', el('a', { href: `#/run/${n + 1}` }, run.name)),
+    el('p', {}, el('b', {}, LETTERS[n]), ' ', el('a', { href: `#/run/${n + 1}` }, inline(run.name))),
   );
   if (found.refused) {
     return el(
@@ -93,7 +93,7 @@ function comparePage() {
       ? '–'
       : `${percent(side.pass_at_1)} [${(100 * side.low).toFixed(1)}–${(100 * side.high).toFixed(1)}]`;
   const sides = found.sides.map((side, n) => [
-    el('a', { href: `#/run/${n + 1}` }, `${side.side} · ${side.name}`),
+    el('a', { href: `#/run/${n + 1}` }, `${side.side} · `, inline(side.name)),
     el('bdi', {}, side.model),
     `${side.resolved} of ${side.counted}`,
     rate(side),
@@ -238,7 +238,7 @@ async function sidePage(id) {
         return el(
           'section',
           { class: 'card', 'aria-label': run.name },
-          el('h2', {}, `${LETTERS[run.number]} · ${run.name}`),
+          el('h2', {}, `${LETTERS[run.number]} · `, inline(run.name)),
           chips,
           el('p', {}, `vote: ${run.ballots[place]}`),
           shown,

@@ -159,7 +159,7 @@ async function begin() {
   report.every = found.every;
   report.comparison = found.comparison || null;
   report.runs = found.runs.map(readRun);
-  byId('nav').append(...addresses().map(([address, name]) => el('a', { href: address }, name)));
+  byId('nav').append(...addresses().map(([address, name]) => el('a', { href: address }, inline(name))));
   history.scrollRestoration = 'manual';
   addEventListener('hashchange', route);
   addEventListener('keydown', pressed);
