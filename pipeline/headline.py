@@ -7,10 +7,9 @@ from typing import Any, TypeAlias
 
 from pipeline.outcomes import Outcome
 from pipeline.results import Results
-from pipeline.wording import count
+from pipeline.wording import count, shortened
 
 Record: TypeAlias = dict[str, Any]
-MOST_CHARACTERS = 200
 
 
 def percent(value: float | None) -> str:
@@ -109,6 +108,16 @@ def reward_lines(summary: Record) -> list[str]:
     return [f"reward {reward['mean']:.3f} on average over valid [{low:.3f}–{high:.3f}]"]
 
 
+def first_and_rest(results: Results) -> tuple[str, list[str]]:
+    """The same lines, the first with all in it that decides how far its rate can be believed."""
+    first, *rest = lines_of(results)
+    imported = not results.plan["has_control"]
+    controls, wire = controls_line(results.summary(), imported=imported), wire_lines(results)
+    left = [line for line in rest if line not in wire and not line.startswith(controls)]
+    wire = wire or ["no request was seen on the wire: the temperature is not proved"]
+    return " · ".join([first, controls, *wire]), left
+
+
 def votes_line(results: Results) -> str:
     """How far the attempts at one instance agree, and what fewer of them would have come to."""
     votes = results.votes
@@ -167,12 +176,6 @@ def contests(results: Results) -> list[str]:
 def drifts(results: Results) -> list[str]:
     """Where a replay differed from what was recorded, one line an attempt."""
     return [f"{row.instance_id} #{row.attempt}: {row.drift}" for row in results.rows if row.drift]
-
-
-def shortened(text: str) -> str:
-    """What fits into a line: of a traceback, its end."""
-    text = " ".join(text.split())
-    return text if len(text) <= MOST_CHARACTERS else f"… {text[-MOST_CHARACTERS:]}"
 
 
 def losses(results: Results) -> list[str]:

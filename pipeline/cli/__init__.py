@@ -23,6 +23,7 @@ from pipeline.cli import (
     plan,
     reconcile,
     regrade,
+    report,
     rollouts,
     run,
     sample,
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 for module in (
     *(plan, sample, doctor, controls, run, score, tables, compare, diagnose, audit, export),
-    *(rollouts, regrade, reconcile, demo, tape),
+    *(report, rollouts, regrade, reconcile, demo, tape),
 ):
     module.register(app)
 

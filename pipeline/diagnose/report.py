@@ -193,27 +193,29 @@ def differing(
     return [(id_, one, other) for id_, one, other in pairs if modes(one) != modes(other)]
 
 
+def record_of(item: Diagnosis) -> dict[str, Any]:
+    """One attempt's, for a machine."""
+    return {
+        "instance": item.instance_id,
+        "attempt": item.attempt,
+        "repo": item.repo,
+        "difficulty": item.difficulty,
+        "mode": item.mode.value,
+        "evidence": item.evidence.text,
+        "notes": list(item.notes),
+        "steps": list(item.evidence.steps),
+        "files": list(item.files),
+        "gold": list(item.gold),
+        "tests": list(item.evidence.tests),
+        "row": item.basis,
+    }
+
+
 def to_json(results: Results, found: Sequence[Diagnosis]) -> dict[str, Any]:
     """Everything that was found, for a machine and for the tables."""
     return {
         "run": results.name,
-        "attempts": [
-            {
-                "instance": item.instance_id,
-                "attempt": item.attempt,
-                "repo": item.repo,
-                "difficulty": item.difficulty,
-                "mode": item.mode.value,
-                "evidence": item.evidence.text,
-                "notes": list(item.notes),
-                "steps": list(item.evidence.steps),
-                "files": list(item.files),
-                "gold": list(item.gold),
-                "tests": list(item.evidence.tests),
-                "row": item.basis,
-            }
-            for item in found
-        ],
+        "attempts": [record_of(item) for item in found],
         "counts": {
             by: {
                 group: {mode: counter[mode] for mode in modes_in([counter])}
@@ -238,16 +240,20 @@ def modes_of(found: Iterable[Diagnosis]) -> dict[Attempt, str]:
     return {Attempt(item.instance_id, item.attempt): item.mode.value for item in found}
 
 
-def kept_modes(run: RunDir) -> dict[tuple[str, int, int], str]:
-    """What was kept: modes by instance, attempt and the row that the outcome rested on."""
+def kept(run: RunDir) -> dict[tuple[str, int, int], dict[str, Any]]:
+    """What was kept, as `to_json` has it, by instance, attempt and the row that it rested on."""
     try:
         tree = json.loads((run.report / "diagnosis.json").read_text(encoding="utf-8"))
         return {
-            (item["instance"], item["attempt"], item["row"]): Mode(item["mode"]).value
+            (item["instance"], item["attempt"], item["row"]): item | {"mode": Mode(item["mode"])}
             for item in tree["attempts"]
         }
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+
+
+def kept_modes(run: RunDir) -> dict[tuple[str, int, int], str]:
+    return {key: item["mode"].value for key, item in kept(run).items()}
 
 
 def with_modes(results: Results, run: RunDir) -> Results:
