@@ -14,7 +14,7 @@ import pandas as pd
 from pipeline.diagnose.case import Case, Evidence
 from pipeline.diagnose.patches import files_in
 from pipeline.diagnose.rules import Mode, diagnosis, notes
-from pipeline.domain import Attempt, Fault, Instance, Patch, Rollout, Tally, Verdict
+from pipeline.domain import Attempt, Fault, Instance, Patch, Rollout, Snapshot, Tally, Verdict
 from pipeline.ledger import Entry
 from pipeline.outcomes import Blame, Outcome
 from pipeline.results import AttemptRow, Results, read_steps
@@ -108,6 +108,8 @@ def case_of(results: Results, run: RunDir, row: AttemptRow, instance: Instance) 
         broken=failing(report, "PASS_TO_PASS", kept),
         doubts=verdict.evidence.reasons if verdict else (),
         death=death_of(entry),
+        machine=isinstance(submission, Snapshot),
+        reward=verdict.reward if verdict else None,
         scoring_seconds=int(results.plan.get("sandbox", {}).get("scoring_seconds", 0)),
     )
 

@@ -39,6 +39,7 @@ def comparison_record(sources: Sequence[Source]) -> Record:
         "notes": list(found.notes),
         "differences": [[item.key, *item.values] for item in found.differences],
         "sides": by_side(found),
+        "rewards": [source.results.reward(list(found.ids)) for source in sources],
         "pairs": by_pair(found),
         "instances": [
             [item["instance"], item["told"]]

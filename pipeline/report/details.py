@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from pipeline import diagnose
@@ -15,8 +17,9 @@ from pipeline.evidence import attempt_lines, control_lines, needs_evidence
 from pipeline.ledger import Entry
 from pipeline.outcomes import Blame
 from pipeline.report.choice import Level
+from pipeline.report.kept import kept_files
 from pipeline.report.logs import named_tests
-from pipeline.report.texts import cut, patch_text
+from pipeline.report.texts import cut, lines_of, patch_text
 from pipeline.report.tries import scoring_record, try_record
 from pipeline.results import AttemptRow, Results, read_steps
 from pipeline.rundir import RunDir
@@ -109,11 +112,15 @@ def attempt_record(source: Source, row: AttemptRow, level: Level) -> Record:
         "diagnosis": source.modes.get(attempt),
         "audit": source.signs.get(attempt, []),
         "drift": row.drift,
+        "detail": cut(row.detail) if row.blame in (Blame.INFRA, Blame.AMBIGUOUS) else "",
+        "kept": kept_files(source.run, attempt, entry),
     }
     if rollout is not None and needs_evidence(source.results, row):
         record["evidence"] = attempt_lines(source.results, row)
     if isinstance(verdict, Verdict):
         record["tests"] = tests_record(source, attempt)
+        if record["tests"] is None:
+            record |= bare_record(source.run.scoring(attempt.instance_id, attempt.number))
     if level is Level.WHOLE:
         record |= trajectory(source.run, attempt, entry)
     return record
@@ -134,6 +141,22 @@ def tests_record(source: Source, attempt: Attempt) -> Record | None:
     names = source.names(attempt.instance_id, new)
     where = f"scoring/{attempt.instance_id}/{attempt.number}/test_output.txt"
     return named_tests(report, place / "test_output.txt", names) | {"log": where}
+
+
+def bare_record(place: Path) -> Record:
+    """Of tests without an official report: what they printed, and the numbers that they left.
+
+    Returns:
+        `output`: empty where no log was kept; `numbers`: by name.
+    """
+    printed = "\n".join(line for _, line in lines_of(place / "test_output.txt"))
+    try:
+        named = json.loads((place / "rewards.json").read_text(encoding="utf-8"))["named"]
+        numbers = {str(name): float(number) for name, number in named.items()}
+    except (OSError, ArithmeticError, ValueError, KeyError, TypeError, AttributeError):
+        numbers = {}
+    numbers = {name: number for name, number in numbers.items() if math.isfinite(number)}
+    return {"output": cut(printed.strip(), head=1_500, tail=4_500), "numbers": numbers}
 
 
 def trajectory(run: RunDir, attempt: Attempt, entry: Entry) -> Record:

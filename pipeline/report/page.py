@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +29,8 @@ from pipeline.report.tries import COLUMNS
 from pipeline.rundir import whole
 
 SCRIPTS = (
-    *("begin.js", "texts.js", "charts.js", "times.js", "table.js", "overview.js"),
+    *("begin.js", "texts.js", "charts.js", "heat.js", "spread.js"),
+    *("tries.js", "table.js", "overview.js"),
     *("diff.js", "graded.js", "attempt.js", "trajectory.js", "compare.js", "routes.js"),
 )
 """In this order they are one script."""
@@ -80,13 +82,19 @@ def isolated(text: str) -> str:
     return f"<bdi>{html.escape(plain)}</bdi>"
 
 
+def part(text: str) -> str:
+    """A piece of the first line that stays in one piece."""
+    return f'<span class="part{" rate" if text.startswith("pass@1") else ""}">{isolated(text)}</span>'
+
+
 def heading(record: Mapping[str, Any]) -> str:
     """A run's headline: it stands without any script."""
     going = f" (still going, pid {html.escape(record['going'])})" if record["going"] else ""
+    first = " · ".join(map(part, record["first"]))
     lines = "".join(f"<li>{isolated(line)}</li>" for line in record["lines"])
     return (
         f'<section class="headline"><h1>{isolated(record["name"])}{going}</h1>'
-        f'<p class="first">{isolated(record["first"])}</p><ul class="lines">{lines}</ul></section>'
+        f'<p class="first">{first}</p><ul class="lines">{lines}</ul></section>'
     )
 
 
@@ -150,6 +158,7 @@ def write_report(
             fillings.append(filling)
         records = [
             run_record(one.source, one.levels, name=name, driver=one.source.run.driver)
+            | {"base": way_to(one.source.run.root, path.parent)}
             for one, name in zip(fillings, names, strict=True)
         ]
         index: dict[str, Any] = {"runs": records, "requests": COLUMNS, "every": every}
@@ -163,6 +172,12 @@ def write_report(
             file.write(b"</body>\n</html>\n")
             size = file.tell()
     return written(fillings, size, index)
+
+
+def way_to(root: Path, place: Path) -> str:
+    """From a report to the files of its run; empty: it is kept elsewhere, and may be sent away."""
+    root, place = root.resolve(), place.resolve()
+    return f"{os.path.relpath(root, place)}/" if place.is_relative_to(root) else ""
 
 
 def pieces(

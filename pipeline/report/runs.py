@@ -12,6 +12,7 @@ from pipeline.headline import first_and_rest
 from pipeline.outcomes import Blame
 from pipeline.report.choice import Level
 from pipeline.report.details import Source
+from pipeline.report.facts import facts_of
 from pipeline.results import AttemptRow
 from pipeline.votes import Vote
 from pipeline.wording import MOST_CHARACTERS, shortened
@@ -35,19 +36,20 @@ def run_record(
     """All that is not of one attempt alone.
 
     Args:
-        name: which no other run of this report has.
+        name: that no other run of this report has.
         driver: the process that drives it now; empty: nobody does.
     """
     results = source.results
     groups = results.groups
     first = [rows[0] for rows in groups.values()]
-    summary, (line, lines) = results.summary(), first_and_rest(results)
+    summary, (parts, lines) = results.summary(), first_and_rest(results)
     return {
         "name": name,
-        "first": line,
+        "first": parts,
         "lines": lines,
         "going": driver,
         "facts": facts_of(source),
+        "group": "category" if results.plan["selection"].get("benchmark") == "terminal" else "repo",
         "k": results.k,
         "recorded": results.recorded,
         "ids": list(groups),
@@ -79,6 +81,8 @@ def columns_of(
         **{number: [getattr(row.usage, number) for row in rows] for number in USED},
         "cost_usd": [row.usage.cost_usd for row in rows],
         "seconds": [round(row.seconds, 1) for row in rows],
+        "waiting": [waiting(row) for row in rows],
+        "reward": [row.reward for row in rows],
         "official": [None if row.official is None else int(row.official) for row in rows],
         "moved": [int(row.moved) for row in rows],
         "mode": coded([str(mode["mode"]) if mode else "" for mode in modes]),
@@ -87,6 +91,13 @@ def columns_of(
             int(any(sign.get("taints") for sign in source.signs.get(key, ()))) for key in keys
         ],
     }
+
+
+def waiting(row: AttemptRow) -> float | None:
+    """Share of the agent's time that went by while the endpoint was asked; None: nobody knows."""
+    if not row.agent_seconds or not row.usage.requests:
+        return None
+    return round(min(row.asked_seconds / row.agent_seconds, 1.0), 4)
 
 
 def why(row: AttemptRow, mode: Mapping[str, Any] | None) -> str:
@@ -116,34 +127,3 @@ def link_of(source: Source, row: AttemptRow) -> str:
     if not (public and plain and base.isalnum() and row.repo.isascii()):
         return ""
     return f"{HOSTED}{owner}/{name}/tree/{base}"
-
-
-def facts_of(source: Source) -> list[list[str]]:
-    """What was asked, in pairs of a name and a value."""
-    plan = source.results.plan
-    selection = plan["selection"]
-    said = [
-        ["plan", str(plan["digest"])],
-        ["directory", str(source.run.root)],
-        [
-            "dataset",
-            " ".join(
-                filter(
-                    None, (str(selection.get("dataset", "")), str(selection.get("revision") or ""))
-                )
-            ),
-        ],
-        ["fingerprint", str(selection.get("fingerprint", ""))[:12]],
-        ["agent", str(plan["agent"])],
-        ["model", str(plan["model"])],
-        ["grader", str(plan["grader"])],
-    ]
-    if plan.get("replies"):
-        said.append(["replies", "scripted: no model was measured"])
-    if plan.get("replayed"):
-        said.append(["replayed from", str(plan["replayed"])])
-    for part in ("sampling", "limits", "sandbox", "versions"):
-        values = plan.get(part) or {}
-        words = ", ".join(f"{key} {value}" for key, value in values.items() if value is not None)
-        said.append([part, words])
-    return [[key, value] for key, value in said if value]

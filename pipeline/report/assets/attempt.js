@@ -23,12 +23,13 @@ async function attemptPage(run, row) {
         knownCard(row, one, shared),
         patchCard(one, shared),
         testsCard(row, one, shared),
-        triesCard(one),
+        triesCard(run, one),
         trajectoryCard(row, one),
       ].filter(Boolean),
     );
   }
   if (shared) page.append(...[issueCard(run, row, shared)].filter(Boolean));
+  if (one?.kept.files.length) page.append(keptCard(run, one.kept));
   const places = [...page.querySelectorAll('section.card')];
   page.firstChild.append(
     el(
@@ -52,13 +53,15 @@ function attemptHead(run, row) {
   const step = (other, text, title) =>
     other ? el('a', { href: hashOf(other), rel: text, title }, text) : el('span', { class: 'dim' }, text);
   const facts = [
-    ['blame', row.blame || '–'],
-    ['stop', said(row.stop) || 'unknown'],
-    ['place', row.trust || '–'],
+    ['blame', row.blame],
+    ['stop', row.blame === 'infra' ? '' : said(row.stop) || (row.tries ? 'unknown' : '')],
+    ['place', row.trust],
+    ['reward', unknown(row.reward) ? '' : rewarded(row.reward)],
     ['tries', whole(row.tries)],
-    ['time', seconds(row.seconds)],
     ...(run.recorded
       ? [
+          ['time', seconds(row.seconds)],
+          ['waiting for the endpoint', unknown(row.waiting) ? '' : percent(row.waiting)],
           ['steps', whole(row.steps)],
           [
             'tokens',
@@ -68,7 +71,7 @@ function attemptHead(run, row) {
           ['sampling as planned', `${whole(row.as_planned)} of ${whole(row.requests)} requests`],
         ]
       : []),
-  ];
+  ].filter(([, value]) => value);
   return el(
     'header',
     { class: 'head' },
@@ -96,19 +99,21 @@ function attemptHead(run, row) {
       { class: 'chips' },
       facts.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value))),
     ),
-    el(
-      'nav',
-      { class: 'siblings', 'aria-label': 'Attempts at this instance' },
-      attemptsAt(run, row.place).map((other) =>
-        el(
-          'a',
-          { href: hashOf(other), title: label(other), 'aria-current': other === row ? 'page' : null },
-          icon(other.outcome, !other.counted),
-          ` ${other.attempt}`,
-        ),
-      ),
-      el('span', {}, `vote: ${row.ballot}`),
-    ),
+    run.k > 1
+      ? el(
+          'nav',
+          { class: 'siblings', 'aria-label': 'Attempts at this instance' },
+          attemptsAt(run, row.place).map((other) =>
+            el(
+              'a',
+              { href: hashOf(other), title: label(other), 'aria-current': other === row ? 'page' : null },
+              icon(other.outcome, !other.counted),
+              ` ${other.attempt}`,
+            ),
+          ),
+          el('span', {}, `vote: ${row.ballot}`),
+        )
+      : null,
   );
 }
 
@@ -130,8 +135,11 @@ function knownCard(row, one, shared) {
         ),
       );
   }
+  if (!found && one.detail) lines.push(textBlock(one.detail, { kind: 'soft' }));
   if (one.evidence.length) lines.push(textBlock(one.evidence.join('\n'), { kind: 'soft' }));
-  for (const scoring of one.scorings) lines.push(el('p', {}, scoringWords(scoring)));
+  one.scorings.forEach((scoring, n) =>
+    lines.push(el('p', {}, n ? 'Scored again. ' : null, scoringWords(scoring))),
+  );
   if (row.moved && shared) lines.push(el('p', {}, inline(shared.grounds)));
   if (one.drift) lines.push(el('p', {}, 'The replay drifted: ', inline(one.drift)));
   for (const sign of one.audit)
@@ -155,113 +163,31 @@ function knownCard(row, one, shared) {
 
 function scoringWords(one) {
   if (one.cause) return [`Scoring ended in a fault, cause ${said(one.cause)}: `, inline(one.detail)];
+  if (one.grader === 'imported') return `The verdict was imported: ${said(one.finding)}.`;
   const words = [`Graded as ${said(one.finding)} by ${one.grader} in ${seconds(one.seconds)}`];
   if (one.fail_to_pass) words.push(`FAIL_TO_PASS ${one.fail_to_pass}`);
   if (one.pass_to_pass) words.push(`PASS_TO_PASS ${one.pass_to_pass}`);
-  if (!unknown(one.reward)) words.push(`reward ${one.reward}`);
+  if (!unknown(one.reward)) words.push(`reward ${rewarded(one.reward)}`);
   if (!unknown(one.exit_code)) words.push(`exit status ${one.exit_code}`);
   if (one.image) words.push(`image ${one.image.replace('sha256:', '').slice(0, 12)}`);
   if (one.origin) words.push(`taken over from ${one.origin}`);
   if (one.contradicted) words.push('graded again it came out otherwise');
   if (one.tampered) words.push('its tests could not have failed');
   const looked = [
-    ...one.reasons.map(wholeText),
+    ...one.reasons.map(wholeText).filter((text) => text !== `reward ${one.reward}`),
     ...one.checked.filter((text) => !one.origin || !text.includes(one.origin)),
   ];
   return [inline(words.join(', ')), looked.length ? [': ', inline(looked.join('; '))] : null, '.'];
-}
-
-function triesCard(one) {
-  if (!one.tries.length) return null;
-  const requests = (tried) =>
-    tried.requests && tried.requests.length
-      ? later(`What the gateway saw in try ${tried.n}: ${plural(tried.requests.length, 'request')}`, () =>
-          el(
-            'div',
-            { class: 'scroll', tabindex: 0 },
-            el(
-              'table',
-              {},
-              el(
-                'thead',
-                {},
-                el(
-                  'tr',
-                  {},
-                  [
-                    'request',
-                    'sent at',
-                    'took',
-                    'status',
-                    'tokens in',
-                    'cached',
-                    'out',
-                    'as planned',
-                    'finish',
-                    'what came of it',
-                  ].map((head) => el('th', { scope: 'col' }, head)),
-                ),
-              ),
-              el(
-                'tbody',
-                {},
-                tried.requests.map(
-                  ([n, again, at, took, status, input, cached, output, planned, finish, ending, gone]) =>
-                    el(
-                      'tr',
-                      { class: status >= 400 || ending || gone ? 'bad' : null },
-                      el('td', {}, again ? `${n} (again, ${again})` : n),
-                      el('td', {}, seconds(at)),
-                      el('td', {}, seconds(took)),
-                      el('td', {}, status),
-                      el('td', { class: 'number' }, whole(input)),
-                      el('td', { class: 'number' }, whole(cached)),
-                      el('td', { class: 'number' }, whole(output)),
-                      el('td', {}, planned ? 'yes' : 'no'),
-                      el('td', {}, inline(finish)),
-                      el('td', {}, inline(ending), gone ? ' never seen by the agent' : ''),
-                    ),
-                ),
-              ),
-            ),
-          ),
-        )
-      : null;
-  const words = (tried) =>
-    el(
-      'li',
-      {},
-      tryWords(tried),
-      tried.begun ? el('span', { class: 'dim' }, ` · began ${tried.begun.slice(0, 19)}Z`) : '',
-      tried.sampling ? el('span', { class: 'dim' }, ` · ${tried.sampling.join(' / ')}`) : null,
-      tried.exit && wholeText(tried.exit) ? [' · in its own words: ', inline(tried.exit)] : null,
-      tried.detail ? textBlock(tried.detail, { kind: 'soft' }) : null,
-      tried.no_tape ? el('p', { class: 'dim' }, inline(tried.no_tape)) : null,
-      tried.broken ? el('p', { class: 'dim' }, 'Its tape is ', inline(tried.broken)) : null,
-      requests(tried),
-    );
-  return section(
-    'Tries and faults',
-    'tries',
-    el('div', { class: 'scroll', tabindex: 0 }, timeline(one.tries)),
-    el(
-      'p',
-      { class: 'legend' },
-      [
-        ['sent', 'request'],
-        ['sent again', 'sent again'],
-        ['sent bad', 'failed'],
-      ].map(([kind, word]) => el('span', {}, el('span', { class: `dot ${kind}` }), ` ${word} `)),
-    ),
-    el('ul', { class: 'plain' }, one.tries.map(words)),
-  );
 }
 
 function issueCard(run, row, shared) {
   const link = run.links[row.place];
   const parts = [
     shared.issue && wholeText(shared.issue)
-      ? fold('The issue, as the agent was given it', textBlock(shared.issue))
+      ? fold(
+          run.group === 'category' ? 'The task, as the agent was given it' : 'The issue, as the agent was given it',
+          textBlock(shared.issue),
+        )
       : null,
     link
       ? el(
@@ -276,4 +202,37 @@ function issueCard(run, row, shared) {
       : null,
   ];
   return parts.some(Boolean) ? section('Instance', 'instance', parts) : null;
+}
+
+// What a browser shows or saves, and never runs: what an agent has left may be a page with scripts.
+const HARMLESS = /\.(png|jpe?g|gif|webp|txt|json|csv|zip|gz|tgz|xz|zst|tar)$/i;
+
+function wayTo(base, path) {
+  if (!base || !HARMLESS.test(path)) return null;
+  try {
+    return base + path.split('/').map(encodeURIComponent).join('/');
+  } catch {
+    return null; // a name that is no UTF-16
+  }
+}
+
+// The one place where files of an attempt are named: logs, its trajectory, and artefacts beside it.
+function keptCard(run, kept) {
+  const name = ([path]) => el('code', {}, inert(path));
+  const view = (file) => {
+    const href = wayTo(run.base, file[0]);
+    return el(
+      'li',
+      {},
+      href ? el('a', { href, target: '_blank', rel: 'noreferrer noopener' }, name(file)) : name(file),
+      el('span', { class: 'dim number' }, ` ${bytes(file[1])}`),
+    );
+  };
+  return section(
+    'Kept files',
+    'kept',
+    el('p', { class: 'dim' }, 'In the directory of the run, not in this report.'),
+    el('ul', { class: 'files' }, kept.files.map(view)),
+    kept.more ? el('p', { class: 'dim' }, `and ${plural(kept.more, 'other')}`) : null,
+  );
 }

@@ -104,6 +104,18 @@ const OUTCOMES = {
   pending: 'not yet run',
 };
 
+const CAUSES = {
+  image: 'the image is not here and cannot be had',
+  sandbox: 'Docker failed, or a container was ended from outside',
+  instance: 'its place is broken or flaky: gold stumbles there',
+  endpoint: 'the endpoint did not answer, or refused',
+  credentials: 'the key was refused',
+  agent_crash: 'the agent’s program broke',
+  grader: 'the grader itself failed',
+  disk: 'no space was left',
+  unknown: 'nobody has mapped it',
+};
+
 const whole = (value) => Math.round(value).toLocaleString('en');
 const unknown = (value) => value === null || value === undefined;
 const said = (word) => word.replaceAll('_', ' ');
@@ -112,17 +124,27 @@ const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
 function seconds(value) {
   if (unknown(value)) return '–';
-  if (value < 60) return `${value.toFixed(value < 10 ? 1 : 0)} s`;
-  if (value < 3600) return `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
-  return `${Math.floor(value / 3600)} h ${Math.round((value % 3600) / 60)} min`;
+  if (value < 9.95) return `${value.toFixed(1)} s`;
+  const all = Math.round(value);
+  if (all < 60) return `${all} s`;
+  if (all < 3600) return `${Math.floor(all / 60)} min ${all % 60} s`;
+  const minutes = Math.round(value / 60);
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
+
+const bytes = (value) => (value < 1000 ? plural(value, 'byte') : `${short(value)}B`);
+
+const rewarded = (value) => (unknown(value) ? '–' : String(Number(value.toFixed(3))));
 
 const dollars = (value) =>
   unknown(value) ? 'unknown' : value && value < 0.01 ? `$${value.toFixed(4)}` : `$${value.toFixed(2)}`;
 
 function short(value) {
-  if (value >= 1e6) return `${(value / 1e6).toFixed(value < 1e7 ? 1 : 0)} M`;
-  if (value >= 1e3) return `${(value / 1e3).toFixed(value < 1e4 ? 1 : 0)} k`;
+  for (const [unit, size] of [
+    ['M', 1e6],
+    ['k', 1e3],
+  ])
+    if (value >= size * 0.9995) return `${Number((value / size).toPrecision(value < 10 * size ? 2 : 3))} ${unit}`;
   return String(Math.round(value * 100) / 100);
 }
 

@@ -35,6 +35,9 @@ function plainTable(heads, rows, name) {
   );
 }
 
+// A name keeps its own letters; only our words begin a sentence.
+const begun = (text) => (/^no /.test(text) ? sentence(text) : text);
+
 // pass@1 of every run with its interval, on one scale.
 function intervals(sides) {
   const known = sides.filter((side) => !unknown(side.pass_at_1));
@@ -92,12 +95,16 @@ function comparePage() {
     unknown(side.pass_at_1)
       ? '–'
       : `${percent(side.pass_at_1)} [${(100 * side.low).toFixed(1)}–${(100 * side.high).toFixed(1)}]`;
+  const graded = found.rewards.some(Boolean);
+  const reward = (one) =>
+    one ? `${one.mean.toFixed(3)} [${one.ci95.map((end) => end.toFixed(3)).join('–')}]` : '–';
   const sides = found.sides.map((side, n) => [
     el('a', { href: `#/run/${n + 1}` }, `${side.side} · `, inline(side.name)),
     el('bdi', {}, side.model),
     `${side.resolved} of ${side.counted}`,
     rate(side),
     `${side.votes_resolved} / ${side.votes_rejected} / ${side.votes_undetermined}`,
+    ...(graded ? [reward(found.rewards[n])] : []),
   ]);
   const letters = Object.fromEntries(found.sides.map((side) => [side.name, side.side]));
   const pairs = found.pairs.map((pair) => [
@@ -122,10 +129,17 @@ function comparePage() {
     section(
       'Side by side',
       'compare',
-      found.sentences.map((text) => el('p', { class: 'sentence' }, inline(text))),
-      found.confounds ? el('p', {}, inline(found.confounds)) : null,
+      found.sentences.map((text) => el('p', { class: 'sentence' }, inline(`${begun(text)}.`))),
+      found.confounds ? el('p', {}, inline(`${sentence(found.confounds)}.`)) : null,
       plainTable(
-        ['run', 'model', 'resolved of counted', 'pass@1 over valid', 'votes yes / no / open'],
+        [
+          'run',
+          'model',
+          'resolved of counted',
+          'pass@1 over valid',
+          'votes yes / no / open',
+          ...(graded ? ['mean reward'] : []),
+        ],
         sides,
         'Runs',
       ),
@@ -140,7 +154,7 @@ function comparePage() {
           ...(found.pairs.length > 1 ? ['by Holm'] : []),
           'points [95 %]',
           'permutation p',
-          'detectable',
+          'points detectable',
         ],
         pairs,
         'Paired tests',
@@ -172,16 +186,17 @@ const cellWords = ([resolved, counted, attempts, vote]) =>
   `${attempts > 1 ? `${resolved}/${counted} ` : ''}${{ resolved: 'yes', rejected: 'no', undetermined: 'open' }[vote]}`;
 
 function instancesCard(found) {
+  const two = found.sides.length === 2;
   const words = { 'only first': 'only A', 'only second': 'only B' };
   const apart = found.instances.filter(([, told]) => found.apart.includes(told));
   const alike = found.instances.filter(([, told]) => !found.apart.includes(told));
   const rows = (items) =>
     plainTable(
-      ['instance', ...found.sides.map((side) => side.side), 'told'],
+      ['instance', ...found.sides.map((side) => side.side), ...(two ? ['told'] : [])],
       items.map(([id, told, ...cells]) => [
         el('a', { href: `#/compare/${encodeURIComponent(id)}` }, el('bdi', {}, id)),
         ...cells.map((cell) => el('span', { class: `ballot v-${cell[3]}` }, cellWords(cell))),
-        words[told] || told,
+        ...(two ? [words[told] || told] : []),
       ]),
       'Instances',
     );
@@ -218,7 +233,7 @@ async function sidePage(id) {
               row.mode ? ` ${said(row.mode)} ` : ' ',
               el('a', { href: hashOf(row) }, 'the whole attempt'),
             ),
-            el('p', { class: 'dim' }, inline(row.why)),
+            row.why ? el('p', { class: 'dim' }, inline(row.why)) : null,
             one ? diffView(one.patch) : el('p', { class: 'dim' }, 'Its patch is not inside this report.'),
           );
         };
@@ -239,8 +254,7 @@ async function sidePage(id) {
           'section',
           { class: 'card', 'aria-label': run.name },
           el('h2', {}, `${LETTERS[run.number]} · `, inline(run.name)),
-          chips,
-          el('p', {}, `vote: ${run.ballots[place]}`),
+          run.k > 1 ? [chips, el('p', {}, `vote: ${run.ballots[place]}`)] : null,
           shown,
         );
       }),

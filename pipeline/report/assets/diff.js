@@ -4,6 +4,10 @@ const HUNK = /^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)/;
 const LONG_LINE = 2000; // characters
 const MOST_OPEN = 600; // lines; a longer file is folded
 
+// Says nothing but the name of the file, which stands above.
+const repeats = (line, name) =>
+  line === `--- a/${name}` || line === `+++ b/${name}` || /^index [0-9a-f]+\.\.[0-9a-f]+( 100644)?$/.test(line);
+
 // A line of a hunk is never taken for a header, unless the hunk's own counts are wrong.
 function filesOf(text) {
   const files = [];
@@ -43,7 +47,7 @@ function filesOf(text) {
     } else if (line.startsWith('+++ ') && !file) begin(line.slice(4).replace(/^b\//, ''));
     else if (line || file) {
       if (!file) begin('');
-      if (line) file.lines.push(['meta', '', '', line]);
+      if (line && !repeats(line, file.name)) file.lines.push(['meta', '', '', line]);
     }
   }
   return files;

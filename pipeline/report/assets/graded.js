@@ -29,90 +29,104 @@ function patchCard(one, shared) {
     shared && wholeText(shared.test_patch).trim() ? reveal('the hidden tests', shared.test_patch) : null,
   );
   return section(
-    'Patch',
+    one.snapshot ? 'Submission' : 'Patch',
     'patch',
-    one.snapshot ? el('p', {}, 'A snapshot was submitted: ', inline(one.snapshot)) : null,
-    one.snapshot ? null : diffView(one.patch),
+    one.snapshot
+      ? el('p', {}, 'The container as it was left, kept as the image ', el('code', {}, inert(one.snapshot)), '.')
+      : diffView(one.patch),
     buttons,
     gold,
   );
 }
 
-function testsCard(row, one, shared) {
-  if (!one.tests) {
-    return row.fail_to_pass || row.pass_to_pass
-      ? section(
-          'Tests',
-          'tests',
-          el(
-            'p',
-            {},
-            `FAIL_TO_PASS ${row.fail_to_pass || '–'}, PASS_TO_PASS ${row.pass_to_pass || '–'}; their names were not kept.`,
-          ),
-        )
-      : null;
-  }
-  const names = shared ? shared.tests : [];
-  const log = (places) =>
+// Lines of a log, with their numbers.
+function logView(places) {
+  const last = places.findLastIndex(([, text]) => text.trim());
+  return el(
+    'pre',
+    { class: 'text log', dir: 'ltr', tabindex: 0 },
+    places
+      .slice(0, last + 1)
+      .map(([number, text]) =>
+        el(
+          'span',
+          { class: 'line' },
+          el('span', { class: 'n' }, number > 0 ? number : `end${number}`),
+          inert(text || ' '),
+        ),
+      ),
+  );
+}
+
+function testView(tests, names, n, passed, place) {
+  const block = tests.blocks[n];
+  const told = new Set((block || []).map(([number]) => number));
+  const lines = (tests.lines[n] || []).filter(([number]) => !told.has(number));
+  return el(
+    'li',
+    { class: passed ? 'pass' : 'fail' },
+    el('span', { class: 'mark' }, passed ? 'pass ' : 'fail '),
+    el('code', {}, inert(names[n] || `test ${n}`)),
+    lines.length ? logView(lines) : null,
+    !tests.lines[n] && !passed
+      ? el('p', { class: 'dim' }, 'No line of the log names it with a result: the grader counts that as failed.')
+      : null,
+    block
+      ? el('details', { open: place < 5 }, el('summary', {}, 'what the log says about it'), logView(block))
+      : null,
+  );
+}
+
+function testsGroup(tests, names, title) {
+  const { failed, passed } = tests[title];
+  if (!failed.length && !passed.length) return null;
+  const list = (numbers, good) =>
     el(
-      'pre',
-      { class: 'text log', dir: 'ltr', tabindex: 0 },
-      places.map(([number, text]) => [
-        el('span', { class: 'n' }, number > 0 ? number : number ? `end${number}` : ''),
-        inert(text),
-        '\n',
-      ]),
+      'ul',
+      { class: 'tests' },
+      numbers.map((n, place) => testView(tests, names, n, good, place)),
     );
-  const item = (passed) => (n, place) =>
-    el(
-      'li',
-      { class: passed ? 'pass' : 'fail' },
-      el('span', { class: 'mark' }, passed ? 'pass ' : 'fail '),
-      el('code', {}, inert(names[n] || `test ${n}`)),
-      one.tests.lines[n]
-        ? log(one.tests.lines[n])
-        : passed
-          ? null
-          : el(
-              'p',
-              { class: 'dim' },
-              'No line of the log names it with a result: the grader counts that as failed.',
-            ),
-      one.tests.blocks[n]
-        ? el(
-            'details',
-            { open: !passed && place < 5 },
-            el('summary', {}, 'what the log says about it'),
-            log(one.tests.blocks[n]),
-          )
-        : null,
-    );
-  const group = (name) => {
-    const { failed, passed } = one.tests[name];
-    const all = failed.length + passed.length;
-    if (!all) return null;
-    return el(
-      'div',
-      {},
-      el('h3', {}, `${name} ${passed.length}/${all}`),
-      failed.length ? el('ul', { class: 'tests' }, failed.slice(0, 200).map(item(false))) : null,
-      failed.length > 200
-        ? el('p', { class: 'dim' }, `and ${whole(failed.length - 200)} more that fail`)
-        : null,
-      passed.length
-        ? later(
-            `${plural(passed.length, 'test')} that ${passed.length === 1 ? 'passes' : 'pass'}`,
-            () => el('ul', { class: 'tests' }, passed.map(item(true))),
-            passed.length <= 3 && name === 'FAIL_TO_PASS',
-          )
-        : null,
-    );
-  };
+  const words = `${plural(passed.length, 'test')} that ${passed.length === 1 ? 'passes' : 'pass'}`;
+  return el(
+    'div',
+    {},
+    el('h3', {}, `${title} ${passed.length}/${failed.length + passed.length}`),
+    failed.length ? list(failed.slice(0, 200), false) : null,
+    failed.length > 200
+      ? el('p', { class: 'dim' }, `and ${whole(failed.length - 200)} more that fail`)
+      : null,
+    passed.length
+      ? later(words, () => list(passed, true), passed.length <= 3 && title === 'FAIL_TO_PASS')
+      : null,
+  );
+}
+
+// Tests that nobody named: how many passed, what they earned, and what they printed.
+function bareTests(row, one) {
+  const words = [];
+  if (row.fail_to_pass) words.push(`FAIL_TO_PASS ${row.fail_to_pass}`);
+  if (row.pass_to_pass) words.push(`PASS_TO_PASS ${row.pass_to_pass}`);
+  if (words.length) words.push('their names were not kept');
+  if (!unknown(row.reward)) words.push(`reward ${rewarded(row.reward)}`);
+  for (const [name, number] of Object.entries(one.numbers || {}))
+    if (name !== 'reward') words.push(`${name} ${number}`);
+  if (!words.length && !one.output) return null;
   return section(
     'Tests',
     'tests',
-    group('FAIL_TO_PASS'),
-    group('PASS_TO_PASS'),
+    words.length ? el('p', {}, inline(`${words.join(', ')}.`)) : null,
+    one.output ? [el('h3', {}, 'What they printed'), textBlock(one.output, { kind: 'log' })] : null,
+  );
+}
+
+function testsCard(row, one, shared) {
+  if (!one.tests) return bareTests(row, one);
+  const names = shared ? shared.tests : [];
+  return section(
+    'Tests',
+    'tests',
+    testsGroup(one.tests, names, 'FAIL_TO_PASS'),
+    testsGroup(one.tests, names, 'PASS_TO_PASS'),
     el(
       'p',
       { class: 'dim' },

@@ -16,10 +16,12 @@ function overview(run) {
     ['model', run.blame.model, 'k-model', 'counts against the model'],
     ['ambiguous', run.blame.ambiguous, 'k-amb', 'either side may have caused it; does not count'],
     ['infra', run.blame.infra, 'k-open', 'our side; does not count'],
+    ['pending', run.outcomes.pending, 'k-later', 'not yet run'],
   ];
   const causes = Object.entries(run.causes)
     .sort((a, b) => b[1] - a[1])
-    .map(([word, number]) => [word, number, '']);
+    .map(([word, number]) => [word, number, CAUSES[word]]);
+  const pickBlame = (word) => (word === 'pending' ? table.pick('outcome', word) : table.pick('blame', word));
   return el(
     'div',
     { class: 'overview' },
@@ -35,7 +37,7 @@ function overview(run) {
     section(
       'Who is to blame',
       'blame',
-      shares(blames, total, pick('blame')),
+      shares(blames, total, pickBlame),
       causes.length
         ? el('div', {}, el('h3', {}, 'What broke, by cause'), bars(causes, pick('cause'), 'k-open'))
         : null,
@@ -57,13 +59,12 @@ function overview(run) {
 }
 
 function mapWords(run) {
-  const words =
-    'A row is an instance, a column an attempt, the circle at its end the vote. ' +
-    'Solid counts; outlined does not.';
-  return run.split.size
-    ? `${words} In bold: ${plural(run.split.size, 'instance')} at which the attempts that ` +
-        'count disagree.'
-    : words;
+  const words = ['A row is an instance, a column an attempt.'];
+  if (run.k > 1) words[0] = 'A row is an instance, a column an attempt, the circle at its end the vote.';
+  if (run.rows.some((row) => !row.counted)) words.push('Solid counts; outlined does not.');
+  if (run.split.size)
+    words.push(`In bold: ${plural(run.split.size, 'instance')} at which the attempts that count disagree.`);
+  return words.join(' ');
 }
 
 function diagnosisCard(run, pick) {
@@ -98,19 +99,27 @@ function spreadCard(run) {
     run.recorded && distribution('Cost', tried, (row) => row.cost_usd, dollars),
     run.recorded && distribution('Steps', tried, (row) => row.steps, short),
     distribution('Time', tried, (row) => row.seconds, seconds),
+    rewards(tried),
   ].filter(Boolean);
   const notes = [];
   if (!run.recorded) notes.push('Nobody recorded what was used: the predictions were imported.');
-  else if (usd) notes.push(`The cost of ${plural(usd, 'attempt')} is unknown, which is not zero.`);
+  else if (usd)
+    notes.push(
+      usd === tried.length
+        ? 'What they cost is unknown.'
+        : `The cost of ${plural(usd, 'attempt')} is unknown, which is not zero.`,
+    );
   if (!charts.length && !notes.length) return null;
   return section(
-    'What an attempt takes',
+    tried.some((row) => !unknown(row.reward)) ? 'What an attempt takes and earns' : 'What an attempt takes',
     'spread',
     charts.length
       ? el(
           'p',
           { class: 'legend' },
-          KINDS.map(([word, kind]) => el('span', {}, el('span', { class: `dot ${kind}` }), ` ${word} `)),
+          KINDS.filter((_, n) => tried.some((row) => kindOf(row) === n)).map(([word, kind]) =>
+            el('span', {}, el('span', { class: `dot ${kind}` }), ` ${word} `),
+          ),
         )
       : null,
     el('div', { class: 'spreads' }, charts),

@@ -5,41 +5,53 @@ const COLUMNS = [
   ['attempt', '#', 'number'],
   ['outcome', 'outcome', 'text'],
   ['blame', 'blame', 'text'],
-  ['cause', 'cause', 'text'],
   ['mode', 'diagnosis', 'text'],
-  ['fail_to_pass', 'F2P', 'text'],
-  ['pass_to_pass', 'P2P', 'text'],
+  ['reward', 'reward', 'number'],
+  ['fail_to_pass', 'F2P', 'tally'],
+  ['pass_to_pass', 'P2P', 'tally'],
   ['stop', 'stop', 'text'],
   ['tries', 'tries', 'number'],
   ['steps', 'steps', 'number'],
   ['tokens', 'tokens', 'number'],
   ['cost_usd', 'cost', 'number'],
   ['seconds', 'seconds', 'number'],
+  ['waiting', 'waiting', 'number'],
   ['trust', 'place', 'text'],
   ['why', 'what is known of it', 'text'],
 ];
-const FULL_NAMES = { fail_to_pass: 'FAIL_TO_PASS', pass_to_pass: 'PASS_TO_PASS', attempt: 'attempt' };
+const FULL_NAMES = {
+  fail_to_pass: 'FAIL_TO_PASS',
+  pass_to_pass: 'PASS_TO_PASS',
+  attempt: 'attempt',
+  waiting: 'share of the agent’s time that it waited for the endpoint',
+  place: 'what the controls say of the place where it was graded',
+};
 const CHOICES = ['outcome', 'blame', 'cause', 'mode', 'repo'];
-const PAGE = 100;
+const PAGE = 50;
+
+// Of what was not tried, or nobody recorded, no number is shown.
+const known = (row, text) => (row.tries && report.runs[row.run].recorded ? text : '–');
 
 const cellOf = {
   outcome: (row) => badge(row),
   mode: (row) => said(row.mode),
   stop: (row) => said(row.stop),
-  cause: (row) => said(row.cause),
-  cost_usd: (row) => (report.runs[row.run].recorded ? dollars(row.cost_usd) : '–'),
-  tokens: (row) => (report.runs[row.run].recorded ? whole(row.tokens) : '–'),
-  steps: (row) => (report.runs[row.run].recorded ? whole(row.steps) : '–'),
-  seconds: (row) => row.seconds.toFixed(1),
-  why: (row) => el('span', { class: 'why' }, inline(row.why)),
+  reward: (row) => rewarded(row.reward),
+  cost_usd: (row) => known(row, dollars(row.cost_usd)),
+  tokens: (row) => known(row, whole(row.tokens)),
+  steps: (row) => known(row, whole(row.steps)),
+  seconds: (row) => (row.seconds ? row.seconds.toFixed(1) : '–'),
+  waiting: (row) => (unknown(row.waiting) ? '–' : percent(row.waiting)),
+  why: (row) => el('span', { title: row.why }, inline(row.why)),
   instance: (row) => el('a', { href: hashOf(row) }, el('bdi', {}, row.instance)),
 };
 
 function compareBy(name, down) {
   return (a, b) => {
-    const [x, y] = [a[name], b[name]];
+    const value = (row) => (name === 'outcome' ? `${row.outcome} ${row.cause}` : row[name]);
+    const [x, y] = [value(a), value(b)];
     // What is unknown stands last, whichever way.
-    const empty = (value) => unknown(value) || value === '';
+    const empty = (word) => unknown(word) || word === '';
     if (empty(x) || empty(y)) return empty(x) - empty(y) || a.at - b.at;
     const order = typeof x === 'number' ? x - y : String(x).localeCompare(String(y), 'en', { numeric: true });
     return (down ? -order : order) || a.at - b.at;
@@ -97,7 +109,7 @@ function attemptTable(run) {
       columns.map(([name, , kind], n) =>
         el(
           n ? 'td' : 'th',
-          { class: kind === 'number' ? 'number' : null, scope: n ? null : 'row' },
+          { class: name === 'why' ? 'why' : kind === 'text' ? null : 'number', scope: n ? null : 'row' },
           cellOf[name] ? cellOf[name](row) : row[name],
         ),
       ),
@@ -137,7 +149,7 @@ function attemptTable(run) {
   const heads = columns.map(([name, title, kind]) =>
     el(
       'th',
-      { scope: 'col', 'data-name': name, class: kind === 'number' ? 'number' : null },
+      { scope: 'col', 'data-name': name, class: name === 'why' ? 'why' : kind === 'text' ? null : 'number' },
       el(
         'button',
         {
@@ -158,7 +170,7 @@ function attemptTable(run) {
   );
   const search = el('input', {
     type: 'search',
-    placeholder: 'instance, repository, word …',
+    placeholder: 'instance, diagnosis, word …',
     class: 'search',
     'aria-label': 'Search attempts',
     oninput: () => {
@@ -181,7 +193,7 @@ function attemptTable(run) {
             show();
           },
         },
-        el('option', { value: '' }, name === 'mode' ? 'any diagnosis' : `any ${name}`),
+        el('option', { value: '' }, `any ${{ mode: 'diagnosis', repo: run.group }[name] || name}`),
         [...found]
           .sort((a, b) => b[1] - a[1])
           .map(([word, number]) =>

@@ -8,11 +8,16 @@ const MOVING = new RegExp(
   'g',
 );
 
+// By their names: few fonts draw the symbols for them.
+const NAMES = (
+  'NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ' +
+  'ESC FS GS RS US'
+).split(' ');
+
 function nameOf(piece) {
   const code = piece.codePointAt(0);
-  if (code === 0x1b) return `␛${piece.slice(1)}`;
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return '␡';
+  if (code < 0x20) return `${NAMES[code]}${piece.slice(1)}`;
+  if (code === 0x7f) return 'DEL';
   return `U+${code.toString(16).toUpperCase().padStart(4, '0')}`;
 }
 
@@ -73,11 +78,17 @@ const leftOut = (text) =>
 
 const inline = (text) => el('bdi', { class: 'inline' }, inert(wholeText(text)));
 
+const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) : '');
+
+const shortened = (text, most) => (text.length > most ? `${text.slice(0, most)}…` : text);
+
 function firstLine(text, most = 140) {
-  const line =
-    endsOf(text)[0]
-      .split('\n')
-      .map((part) => part.trim())
-      .find(Boolean) || '';
-  return line.length > most ? `${line.slice(0, most)}…` : line;
+  const lines = endsOf(text)[0].split('\n');
+  return shortened(lines.map((part) => part.trim()).find(Boolean) || '', most);
+}
+
+// The beginning of a text, as one line.
+function gistOf(text, most = 200) {
+  const words = endsOf(text)[0].slice(0, 4 * most).trim().split(/\s+/);
+  return shortened(words.join(' '), most);
 }

@@ -54,7 +54,7 @@ function stepView(one, n) {
       {},
       el('span', { class: 'n' }, number),
       el('code', { dir: 'ltr' }, inert(firstLine(action) || '(no action)')),
-      el('span', { class: 'gist' }, inert(firstLine(thought))),
+      el('span', { class: 'gist' }, inert(gistOf(thought))),
       flags.map((flag) => el('span', { class: `flag f-${flag.split(' ')[0]}` }, flag)),
       unknown(one.steps[n][3]) ? null : el('span', { class: 'dim' }, seconds(one.steps[n][3])),
     ),
@@ -130,12 +130,8 @@ function forget() {
 
 function trajectoryCard(row, one) {
   if (!one.steps) {
-    const why = one.no_steps || 'It is not inside this report; passone report --all has it.';
-    return section(
-      'Trajectory',
-      'trajectory',
-      el('p', { class: 'dim' }, `${why[0].toUpperCase()}${why.slice(1)}`, why.endsWith('.') ? '' : '.'),
-    );
+    const why = one.no_steps || 'It is not inside this report; passone report --all has it';
+    return section('Trajectory', 'trajectory', el('p', { class: 'dim' }, `${sentence(why)}.`));
   }
   walk.steps = one.steps.map((_, n) => stepView(one, n));
   walk.marks = { e: one.marks.edits[0], t: one.marks.tests[0], s: one.marks.submission };
