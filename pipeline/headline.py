@@ -109,7 +109,7 @@ def reward_lines(summary: Record) -> list[str]:
 
 
 def first_and_rest(results: Results) -> tuple[list[str], list[str]]:
-    """The same lines, the first in parts: with all that decides how far its rate can be believed."""
+    """The same lines, the first in parts: with all that says how far its rate can be believed."""
     first, *rest = lines_of(results)
     imported = not results.plan["has_control"]
     summary = results.summary()

@@ -20,6 +20,7 @@ from pipeline.domain import (
     Finding,
     Patch,
     Rollout,
+    Snapshot,
     Step,
     Stop,
     Tally,
@@ -194,6 +195,34 @@ def every_ending(place: Path) -> RunDir:
     leave(run, Attempt("core__one-1", 2), tries=1)
     for n in (1, 2, 3):
         leave(run, Attempt("net__cause-7", n), tries=1, log="")
+    return run
+
+
+def graded_in_fractions(place: Path) -> RunDir:
+    """Two terminal tasks: containers are handed in, no test has a name, one earns a part."""
+    bare: dict[str, Any] = {"fail_to_pass": Tally(), "pass_to_pass": Tally()}
+    scores: Scores = {
+        Attempt("join", 1): [replace(UNRESOLVED, reward=0.4, **bare)],
+        Attempt("a-task-with-a-long-name", 1): [replace(RESOLVED, reward=1.0, **bare)],
+    }
+    rolls: Rolls = {
+        attempt: [
+            replace(SUBMITTED, submission=Snapshot(f"passone/snapshot:{n}"), asked_seconds=0.3)
+        ]
+        for n, attempt in enumerate(scores, 1)
+    }
+    world = World(rolls=rolls, scores=scores)
+    ids = [id_ for id_, _ in scores]
+    run = write_run(place, world, *ids)
+    plan = json.loads(run.plan.read_text(encoding="utf-8"))
+    plan["selection"]["benchmark"] = "terminal"
+    run.plan.write_text(json.dumps(plan), encoding="utf-8")
+    run.attempt(Attempt("join", 1), 1).mkdir(parents=True, exist_ok=True)
+    scoring = run.scoring("join", 1)
+    scoring.mkdir(parents=True)
+    (scoring / "test_output.txt").write_text("three lines of five", encoding="utf-8")
+    named = {"reward": 0.4, "lines": 3, "odd": float("nan")}
+    (scoring / "rewards.json").write_text(json.dumps({"named": named}), encoding="utf-8")
     return run
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import html
 import json
 import random
 import re
@@ -20,6 +21,8 @@ from pipeline.report import Level, write_report
 from pipeline.report import source_of as of_run
 from pipeline.report.choice import chosen, others
 from pipeline.report.details import tests_in as runs_tests
+from pipeline.report.facts import facts_of, limits, listed
+from pipeline.report.kept import MOST_FILES
 from pipeline.report.logs import decisive
 from pipeline.report.page import SCRIPTS, STYLES, asset, script
 from pipeline.report.texts import cut
@@ -35,6 +38,7 @@ from tests.pages import (
     STEPS,
     Scores,
     every_ending,
+    graded_in_fractions,
     harmful,
     leave,
     write_run,
@@ -66,15 +70,17 @@ def endings(tmp_path: Path) -> RunDir:
 
 def test_the_headline_stands_as_text_without_any_script(endings: RunDir, tmp_path: Path) -> None:
     page = page_of(endings, target=tmp_path / "x.html")
-    before = page.partition("<script")[0]
-    first = re.search(r'<p class="first"><bdi>(.*?)</bdi>', before)
-    assert first
+    before = page.partition("<script")[0].partition("<body>")[2]
+    text = re.sub(r"<[^>]*>", "", html.unescape(before)).replace("\u00a0", " ")
     said = lines_of(load(endings))
-    assert first[1].startswith(said[0])
+    first = next(line for line in text.splitlines() if said[0] in line)
     for part in ("controls: gold", "temperature 0, top_p 1 on", "moved"):
-        assert part in first[1]
+        assert part in first
     for line in said[1:3]:
-        assert line in before
+        assert line in text
+    # With one decimal, all of them.
+    assert re.findall(r"(?<![.\d])\d+ ?%", text) == []
+    assert "44.4 %" in first
 
 
 def test_the_policy_names_this_script_and_this_style_and_allows_nothing_else(
@@ -224,6 +230,88 @@ def test_steps_that_run_tests_are_told() -> None:
     assert runs_tests(STEPS) == [3]
 
 
+# What a benchmark without named tests has
+
+
+def test_rewards_stand_in_the_first_line_in_the_rows_and_side_by_side(tmp_path: Path) -> None:
+    runs = [graded_in_fractions(tmp_path / name) for name in ("ours", "theirs")]
+    page = page_of(*runs, target=tmp_path / "x.html")
+    before = re.sub(r"<[^>]*>", "", page.partition("<script")[0])
+    assert before.count("reward 0.700 on average over valid") == 2
+    index = blocks_of(page)["index"]
+    assert index["runs"][0]["rows"]["reward"] == [0.4, 1.0]
+    assert index["runs"][0]["group"] == "category"
+    assert [side["mean"] for side in index["comparison"]["rewards"]] == [0.7, 0.7]
+
+
+def test_tests_that_nobody_named_are_shown_by_what_they_printed(tmp_path: Path) -> None:
+    run = graded_in_fractions(tmp_path / "run")
+    found = blocks_of(page_of(run, target=tmp_path / "x.html"))["a-0-0-1"]
+    assert found["tests"] is None
+    assert found["output"] == "three lines of five"
+    assert found["numbers"] == {"reward": 0.4, "lines": 3.0}
+    assert found["snapshot"] == "passone/snapshot:1"
+    assert found["diagnosis"] is None
+
+
+def test_a_number_that_is_none_keeps_nobody_from_reading_the_rest(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", World(scores={Attempt("a", 1): [UNRESOLVED]}), "a")
+    leave(run, Attempt("a", 1), steps=[replace(STEPS[0], seconds=float("nan"))])
+    found = blocks_of(page_of(run, target=tmp_path / "x.html"))["a-0-0-1"]
+    assert found["steps"][0][3] is None
+
+
+# Files that were kept
+
+
+def test_kept_files_are_named_and_a_link_is_not(tmp_path: Path) -> None:
+    run = graded_in_fractions(tmp_path / "run")
+    beside = run.attempt(Attempt("join", 1), 1) / "artefacts"
+    beside.mkdir()
+    (beside / "plot.png").write_bytes(b"png")
+    (beside / "out").symlink_to("/etc/passwd")
+    kept = blocks_of(page_of(run, target=tmp_path / "x.html"))["a-0-0-1"]["kept"]
+    assert kept["files"] == [
+        ["attempts/join/1/try-1/artefacts/plot.png", 3],
+        ["scoring/join/1/rewards.json", 50],
+        ["scoring/join/1/test_output.txt", 19],
+    ]
+    assert kept["more"] == 0
+
+
+def test_of_a_tree_of_artefacts_only_so_many_are_named(tmp_path: Path) -> None:
+    run = graded_in_fractions(tmp_path / "run")
+    for number in range(MOST_FILES):
+        (run.attempt(Attempt("join", 1), 1) / f"{number}.bin").touch()
+    kept = blocks_of(page_of(run, target=tmp_path / "x.html"))["a-0-0-1"]["kept"]
+    assert (len(kept["files"]), kept["more"]) == (MOST_FILES, 2)
+
+
+def test_only_a_report_that_lies_in_its_run_leads_to_the_files_of_it(tmp_path: Path) -> None:
+    run = graded_in_fractions(tmp_path / "run")
+    for target, base in ((run.report / "index.html", "../"), (tmp_path / "x.html", "")):
+        [found] = blocks_of(page_of(run, target=target))["index"]["runs"]
+        assert found["base"] == base
+
+
+# What was asked
+
+
+def test_what_was_asked_is_told_in_words() -> None:
+    assert limits({"steps": 40, "cost_usd": 0.0, "tokens": 0, "seconds": 600}) == (
+        "40 steps, 600 s; none on cost and tokens"
+    )
+    assert limits({"steps": 0}) == "none"
+    assert listed({"temperature": 0.0, "seed": None, "top_p": 0.95}) == "temperature 0, top_p 0.95"
+
+
+def test_of_predictions_from_elsewhere_no_limits_are_invented(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", World(), "a", agent="predictions", has_control=False)
+    facts = dict(facts_of(of_run(run, load(run), {})))
+    assert "not recorded" in facts["sampling, limits"]
+    assert not facts.keys() & {"sampling", "limits", "sandbox"}
+
+
 # The command
 
 
@@ -277,7 +365,45 @@ def test_a_harmful_name_is_nothing_but_text(tmp_path: Path) -> None:
 
 
 def test_words_of_outcomes_are_the_same_in_the_page() -> None:
-    told = set(re.findall(r"^  (\w+): '", asset(["begin.js"]), re.MULTILINE))
+    words = asset(["begin.js"])
+    [outcomes] = re.findall(r"const OUTCOMES = \{(.*?)\};", words, re.DOTALL)
+    [causes] = re.findall(r"const CAUSES = \{(.*?)\};", words, re.DOTALL)
+    told, broken = (set(re.findall(r"^  (\w+): '", t, re.MULTILINE)) for t in (outcomes, causes))
+    assert broken == {cause.value for cause in Cause}
     drawn = set(re.findall(r"^  (\w+): 'M", asset(["charts.js"]), re.MULTILINE))
     toned = set(re.findall(r"\.o-(\w+)", asset(["parts.css"])))
     assert told == drawn == toned == ALL_OUTCOMES
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_can_be_read_on_every_colour(scheme: str) -> None:
+    """WCAG 2.2, 1.4.3: a contrast of 4.5."""
+    light, _, rest = asset(["look.css"]).partition("@media screen and (prefers-color-scheme: dark)")
+    part = light if scheme == "light" else rest.partition("* {")[0]
+    colour = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part))
+    solid = (
+        "resolved",
+        "unresolved",
+        "rejected",
+        "nothing",
+        "contested",
+        "timeout",
+        "norun",
+        "died",
+    )
+    pairs = [("on", tone) for tone in solid]
+    pairs += [(ink, place) for ink in ("ink", "dim", "link") for place in ("page", "card", "soft")]
+    pairs += [("addink", "add"), ("delink", "del"), ("ink", "mark"), ("ink", "now")]
+    assert [two for two in pairs if contrast(*(colour[name] for name in two)) < 4.5] == []
+
+
+def contrast(first: str, second: str) -> float:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        )
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dark, bright = sorted((luminance(first), luminance(second)))
+    return (bright + 0.05) / (dark + 0.05)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -14,7 +15,17 @@ from pipeline.report import source_of, write_report
 from pipeline.results import load
 from pipeline.rundir import RunDir
 from tests.fakes import UNRESOLVED, World, instance
-from tests.pages import DIFF, HARM, Scores, every_ending, graded, harmful, leave, write_run
+from tests.pages import (
+    DIFF,
+    HARM,
+    Scores,
+    every_ending,
+    graded,
+    graded_in_fractions,
+    harmful,
+    leave,
+    write_run,
+)
 
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 sees = sync.expect
@@ -36,7 +47,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Three reports: one run with every ending, two runs side by side, and one that means harm."""
+    """One run with every ending, two side by side, one that means harm, and terminal tasks."""
     root = tmp_path_factory.mktemp("pages")
 
     def split(name: str, *failed: int) -> RunDir:
@@ -57,10 +68,21 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ("endings", [every_ending(root / "endings")]),
         ("two", [split("ours", 0, 1), split("theirs", 1, 2)]),
         ("harm", [harmful(root / "harm")]),
+        ("terminal", [terminal(root / "terminal")]),
     ):
-        written[name] = root / f"{name}.html"
+        written[name] = runs[0].report / f"{name}.html"
         write_report(written[name], [source_of(run, load(run), gold) for run in runs])
     return written
+
+
+def terminal(place: Path) -> RunDir:
+    """With artefacts beside a trajectory, one of which would run in a browser."""
+    run = graded_in_fractions(place)
+    beside = run.attempt(Attempt("join", 1), 1) / "artefacts"
+    beside.mkdir(parents=True)
+    for name in ("a plot#1.png", "page.html", "x.png.svg"):
+        (beside / name).write_text(HARM.encode("utf-8", "replace").decode(), encoding="utf-8")
+    return run
 
 
 class Sight:
@@ -128,9 +150,11 @@ def test_filters_and_sorting_choose_rows(sight: Any) -> None:
     sees(page.locator(ROW)).to_have_count(30)
     page.get_by_role("button", name="tries", exact=True).click()
     assert page.locator('th[aria-sort="descending"]').inner_text().strip() == "tries"
-    most = int(page.locator(f"{ROW} td.number").nth(1).inner_text())
+    at = page.locator(".attempts thead th").all_inner_texts().index("tries")
+    first = page.locator(ROW).first.locator("th, td")
+    most = int(first.nth(at).inner_text())
     page.get_by_role("button", name="tries", exact=True).click()
-    assert int(page.locator(f"{ROW} td.number").nth(1).inner_text()) < most
+    assert int(first.nth(at).inner_text()) < most
     page.locator("#blame .bars button", has_text="endpoint").click()
     sees(page.locator(ROW)).to_have_count(1)
     sees(page.locator(f"{ROW} .badge")).to_have_text("infra (endpoint)")
@@ -184,6 +208,38 @@ def test_an_attempt_shows_its_steps_tries_and_requests(sight: Any) -> None:
     sees(page.locator("#patch").get_by_role("button")).to_have_count(0)
 
 
+def test_a_terminal_task_shows_what_it_earned_and_what_its_tests_printed(sight: Any) -> None:
+    page = sight("terminal").go()
+    sees(page.locator("figcaption", has_text="Reward")).to_contain_text("a fraction at 1")
+    heads = page.locator(".attempts thead th").all_inner_texts()
+    assert (
+        page.locator(ROW).first.locator("th, td").nth(heads.index("reward")).inner_text() == "0.4"
+    )
+    assert not {"F2P", "place"} & set(heads)
+    # One attempt is no vote, and a long name is whole.
+    sees(page.locator(".heat circle")).to_have_count(0)
+    sees(page.locator(".heat text").last).to_have_text("a-task-with-a-long-name")
+    page.locator('.heat rect[data-at="0"]').hover()
+    sees(page.locator(".tip")).to_contain_text("reward 0.4")
+    page.locator('.heat rect[data-at="0"]').click()
+    sees(page.locator("#tests")).to_contain_text("Reward 0.4, lines 3.")
+    sees(page.locator("#tests .log")).to_have_text("three lines of five")
+    sees(page.locator("#patch h2")).to_have_text("Submission")
+    sees(page.locator(".chips")).to_contain_text("waiting for the endpoint")
+
+
+def test_an_artefact_is_linked_unless_a_browser_would_run_it(sight: Any) -> None:
+    seen = sight("terminal")
+    page = seen.go("#/run/1/join/1")
+    sees(page.locator("#kept li")).to_have_count(5)
+    links = page.locator("#kept a")
+    assert [link.inner_text().rpartition("/")[2] for link in links.all()] == [
+        *("a plot#1.png", "rewards.json", "test_output.txt")
+    ]
+    for link in links.all():
+        assert Path(unquote(urlsplit(link.evaluate("node => node.href")).path)).is_file()
+
+
 def test_two_runs_stand_side_by_side_with_their_test(sight: Any) -> None:
     page = sight("two").go()
     sees(page.locator(".headline:visible")).to_have_count(2)
@@ -193,6 +249,7 @@ def test_two_runs_stand_side_by_side_with_their_test(sight: Any) -> None:
     page.locator("#told a", has_text="owner__repo-1").click()
     page.wait_for_selector(".columns")
     sees(page.locator(".columns section")).to_have_count(2)
+    assert "null" not in page.locator(".columns").inner_text()
     page.locator(".columns section").nth(1).locator(".siblings button").nth(2).click()
     sees(page.locator(".columns section").nth(1).locator(".badge")).to_have_text("resolved")
 
@@ -201,7 +258,12 @@ def test_what_a_model_says_is_shown_and_does_nothing(sight: Any) -> None:
     page = sight("harm").go("#/run/1/evil__one-1/1")
     page.keyboard.press("o")
     shown = page.locator("#trajectory").inner_text()
-    for part in ("<script>window.hacked = 1</script></script>", "␛[31mred␛[0m", "U+202E", "␀"):
+    for part in (
+        "<script>window.hacked = 1</script></script>",
+        "ESC[31mredESC[0m",
+        "U+202E",
+        "NUL",
+    ):
         assert part in shown
     assert "characters in" in shown or "left out of this report" in shown
     for place in ("#/run/1/evil__two-2/1", "#/run/1", "#/run/1/%3Cimg%20src=x%3E/1"):
@@ -222,12 +284,26 @@ def test_it_is_dark_where_that_is_wished_and_fits_a_phone(sight: Any) -> None:
         page.evaluate("(place) => { location.hash = place; }", place)
         page.wait_for_timeout(150)
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page = sight("two", viewport={"width": 400, "height": 800}).go()
+    for place in ("#/compare", "#/compare/owner__repo-1"):
+        page.evaluate("(place) => { location.hash = place; }", place)
+        page.wait_for_timeout(150)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_no_name_of_the_heat_map_and_no_table_is_cut_off(sight: Any) -> None:
+    page = sight("endings", viewport={"width": 1280, "height": 900}).go()
+    wide = "(node) => node.scrollWidth - node.clientWidth"
+    assert page.locator(".scroll").first.evaluate(wide) <= 0
+    assert page.locator(".heatmap figure").first.evaluate(wide) <= 0
+    assert "null" not in page.locator("#app").inner_text()
 
 
 def test_it_prints(sight: Any, tmp_path: Path) -> None:
     page = sight("endings").go("#/run/1/core__one-1/2")
     assert page.pdf(path=tmp_path / "x.pdf")[:5] == b"%PDF-"
-    page.emulate_media(media="print")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator("#top").is_visible()
     assert page.locator("#tests").is_visible()
 

@@ -12,7 +12,7 @@ NOT_RECORDED = "not recorded: the predictions were made elsewhere"
 WORDS = {
     "temperature": "temperature {}",
     "top_p": "top_p {}",
-    "on_wire": "{} what differs on the wire",
+    "on_wire": "what differs on the wire: {}",
     "steps": "{} steps",
     "cost_usd": "${}",
     "tokens": "{} tokens",

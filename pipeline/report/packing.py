@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -22,9 +23,25 @@ SHARED_BYTES = 8_000
 
 def packed(record: Any) -> bytes:
     """Gzip in base64: no character of it can end an element or begin one."""
-    # With escapes: a half surrogate pair is no UTF-8.
-    text = json.dumps(record, ensure_ascii=True, separators=(",", ":"))
+    try:
+        text = as_json(record)
+    except ValueError:
+        text = as_json(finite(record))
     return base64.b64encode(gzip.compress(text.encode("ascii"), 9, mtime=0))
+
+
+def as_json(record: Any) -> str:
+    """With escapes, for half a surrogate pair is no UTF-8; a browser reads no NaN."""
+    return json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+
+
+def finite(value: Any) -> Any:
+    """The same, with nothing known where a number is none."""
+    if isinstance(value, dict):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def tag(name: str, data: bytes) -> bytes:

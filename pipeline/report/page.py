@@ -35,6 +35,8 @@ SCRIPTS = (
 )
 """In this order they are one script."""
 STYLES = ("look.css", "parts.css")
+LONGEST_UNBROKEN = 60
+"""Characters; a longer part of the first line would leave the line before it half empty."""
 MOST_BYTES = 28_000_000
 """Of a report that does not ask for everything."""
 NEEDED = "Chrome 80, Edge 80, Safari 16.4 or Firefox 113"
@@ -79,12 +81,15 @@ def policy(style: str, code: str) -> str:
 def isolated(text: str) -> str:
     """Text that is nothing but text, and turns nothing around it."""
     plain = text.encode("utf-8", "replace").decode("utf-8")
-    return f"<bdi>{html.escape(plain)}</bdi>"
+    # A number and its sign stay together.
+    return f"<bdi>{html.escape(plain).replace(' %', '&nbsp;%')}</bdi>"
 
 
 def part(text: str) -> str:
-    """A piece of the first line that stays in one piece."""
-    return f'<span class="part{" rate" if text.startswith("pass@1") else ""}">{isolated(text)}</span>'
+    """Of the first line; a short one is not broken, and the rate stands out."""
+    kinds = ["short"] if len(text) < LONGEST_UNBROKEN else []
+    kinds += ["rate"] if text.startswith("pass@1") else []
+    return f'<span class="{" ".join(kinds)}">{isolated(text)}</span>'
 
 
 def heading(record: Mapping[str, Any]) -> str:
@@ -122,7 +127,7 @@ def top(records: Sequence[Mapping[str, Any]], code: str, style: str) -> str:
 {NEEDED}, or a later one. What stands above is all of the headline.</p>
 <div id="app"></div>
 </main>
-<footer>Made by passone {html.escape(__version__)}. This page asks nobody for anything.
+<footer>Made by passone {html.escape(__version__)}. This page needs no network.
 <span class="keyhint">Press <kbd>?</kbd> for its keys.</span></footer>
 """
 

@@ -95,7 +95,7 @@ def columns_of(
 
 def waiting(row: AttemptRow) -> float | None:
     """Share of the agent's time that went by while the endpoint was asked; None: nobody knows."""
-    if not row.agent_seconds or not row.usage.requests:
+    if not row.agent_seconds or not row.asked_seconds:
         return None
     return round(min(row.asked_seconds / row.agent_seconds, 1.0), 4)
 

@@ -63,12 +63,18 @@ def tape_record(place: Path) -> dict[str, Any]:
 
 def sampling_of(tape: Tape) -> list[str]:
     """Every temperature and top_p that went over the wire, in words."""
-    found = {
-        f"temperature {e.request.get('temperature', 'not sent')}, "
-        f"top_p {e.request.get('top_p', 'not sent')}"
-        for e in tape.exchanges
-    }
-    return sorted(found)
+    return sorted(
+        {
+            ", ".join(f"{name} {sent(e.request.get(name))}" for name in ("temperature", "top_p"))
+            for e in tape.exchanges
+        }
+    )
+
+
+def sent(value: object) -> str:
+    if value is None:
+        return "not sent"
+    return f"{value:g}" if isinstance(value, float) else str(value)[:40]
 
 
 def moment(text: str) -> float | None:

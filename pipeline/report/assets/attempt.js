@@ -121,7 +121,7 @@ function knownCard(row, one, shared) {
   const lines = [];
   const found = one.diagnosis;
   if (found) {
-    lines.push(el('p', {}, inline([found.evidence, ...found.notes].join('; '))));
+    lines.push(el('p', {}, inline(sentence([found.evidence, ...found.notes].join('; ')))));
     if (found.steps.length && one.steps)
       lines.push(
         el(
@@ -140,7 +140,7 @@ function knownCard(row, one, shared) {
   one.scorings.forEach((scoring, n) =>
     lines.push(el('p', {}, n ? 'Scored again. ' : null, scoringWords(scoring))),
   );
-  if (row.moved && shared) lines.push(el('p', {}, inline(shared.grounds)));
+  if (row.moved && shared) lines.push(el('p', {}, inline(sentence(shared.grounds))));
   if (one.drift) lines.push(el('p', {}, 'The replay drifted: ', inline(one.drift)));
   for (const sign of one.audit)
     lines.push(

@@ -124,7 +124,8 @@ const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
 function seconds(value) {
   if (unknown(value)) return '–';
-  if (value < 9.95) return `${value.toFixed(1)} s`;
+  if (value && value < 0.9995) return `${Math.round(1000 * value)} ms`;
+  if (value < 9.95) return `${Number(value.toFixed(1))} s`;
   const all = Math.round(value);
   if (all < 60) return `${all} s`;
   if (all < 3600) return `${Math.floor(all / 60)} min ${all % 60} s`;

@@ -10,7 +10,7 @@ function plainTable(heads, rows, name) {
     { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': name },
     el(
       'table',
-      {},
+      { class: 'even' },
       el(
         'thead',
         {},
@@ -225,17 +225,18 @@ async function sidePage(id) {
           const one = await block(`a-${run.number}-${place}-${row.attempt}`);
           for (const link of chips.children)
             link.setAttribute('aria-pressed', String(link.dataset.attempt === String(row.attempt)));
-          shown.replaceChildren(
+          const parts = [
             el(
               'p',
               {},
               badge(row),
-              row.mode ? ` ${said(row.mode)} ` : ' ',
+              row.mode ? ` ${said(row.mode)} · ` : ' ',
               el('a', { href: hashOf(row) }, 'the whole attempt'),
             ),
-            row.why ? el('p', { class: 'dim' }, inline(row.why)) : null,
-            one ? diffView(one.patch) : el('p', { class: 'dim' }, 'Its patch is not inside this report.'),
-          );
+            row.why ? el('p', { class: 'dim' }, inline(sentence(row.why))) : null,
+            one ? handedIn(one) : el('p', { class: 'dim' }, 'Its patch is not inside this report.'),
+          ];
+          shown.replaceChildren(...parts.filter(Boolean));
         };
         const chips = el(
           'div',

@@ -1,5 +1,10 @@
 // What was handed in, and what the tests made of it.
 
+const handedIn = (one) =>
+  one.snapshot
+    ? el('p', {}, 'The container as it was left, kept as the image ', el('code', {}, inert(one.snapshot)), '.')
+    : diffView(one.patch);
+
 function patchCard(one, shared) {
   const gold = el('div', { hidden: true });
   const reveal = (name, text) => {
@@ -31,9 +36,7 @@ function patchCard(one, shared) {
   return section(
     one.snapshot ? 'Submission' : 'Patch',
     'patch',
-    one.snapshot
-      ? el('p', {}, 'The container as it was left, kept as the image ', el('code', {}, inert(one.snapshot)), '.')
-      : diffView(one.patch),
+    handedIn(one),
     buttons,
     gold,
   );
@@ -114,7 +117,7 @@ function bareTests(row, one) {
   return section(
     'Tests',
     'tests',
-    words.length ? el('p', {}, inline(`${words.join(', ')}.`)) : null,
+    words.length ? el('p', {}, inline(`${sentence(words.join(', '))}.`)) : null,
     one.output ? [el('h3', {}, 'What they printed'), textBlock(one.output, { kind: 'log' })] : null,
   );
 }

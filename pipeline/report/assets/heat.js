@@ -23,7 +23,7 @@ function scaleOf(run) {
   const many = run.ids.length * Math.max(run.k, 3);
   const size = many <= 60 ? 28 : many <= 300 ? 20 : many <= 1200 ? 16 : 13;
   const font = Math.min(size * 0.75, 13);
-  const longest = Math.min(Math.max(...run.short.map((name) => widthOf(name, font))), 170);
+  const longest = Math.min(Math.max(...run.short.map((name) => widthOf(name, font))), 220, innerWidth * 0.42);
   const margin = Math.ceil(longest) + 8;
   // A vote of one is no vote.
   return { size, font, margin, width: margin + run.k * size + (run.k > 1 ? size * 1.6 : 2) };

@@ -161,19 +161,16 @@ async function begin() {
   report.runs = found.runs.map(readRun);
   byId('nav').append(...addresses().map(([address, name]) => el('a', { href: address }, inline(name))));
   history.scrollRestoration = 'manual';
-  addEventListener('hashchange', route);
+  addEventListener('hashchange', () => route().catch(failed));
   addEventListener('keydown', pressed);
   await route();
   document.documentElement.dataset.ready = 'yes';
 }
 
-begin().catch((error) => {
-  byId('app').replaceChildren(
-    el(
-      'p',
-      { class: 'notice' },
-      `The rest of this page cannot be read: ${error.message}. Is the file whole?`,
-    ),
-  );
+function failed(error) {
+  const words = `The rest of this page cannot be read: ${error.message}. Is the file whole?`;
+  byId('app').replaceChildren(el('p', { class: 'notice' }, words));
   throw error;
-});
+}
+
+begin().catch(failed);

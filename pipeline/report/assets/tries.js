@@ -100,7 +100,7 @@ const HEADS = [
   ['what came of it', ''],
 ];
 
-function requestRow([n, again, at, took, status, input, cached, output, planned, finish, ending, gone]) {
+function requestRow([n, again, at, took, status, input, cached, output, planned, finish, ending, gone], columns) {
   const cells = [
     again ? `${n} (again, ${again})` : n,
     seconds(at),
@@ -116,13 +116,14 @@ function requestRow([n, again, at, took, status, input, cached, output, planned,
   return el(
     'tr',
     { class: status >= 400 || ending || gone ? 'bad' : null },
-    cells.map((cell, place) => el('td', { class: HEADS[place][1] || null }, cell)),
+    columns.map(([, kind], place) => el('td', { class: kind || null }, cells[place])),
   );
 }
 
 function requestsOf(tried) {
   if (!tried.requests?.length) return null;
-  const heads = HEADS.map(([head, kind]) => el('th', { scope: 'col', class: kind || null }, head));
+  const columns = tried.requests.some((request) => request[10] || request[11]) ? HEADS : HEADS.slice(0, -1);
+  const heads = columns.map(([head, kind]) => el('th', { scope: 'col', class: kind || null }, head));
   return later(`What the gateway saw in try ${tried.n}: ${plural(tried.requests.length, 'request')}`, () =>
     el(
       'div',
@@ -131,7 +132,11 @@ function requestsOf(tried) {
         'table',
         { class: 'requests' },
         el('thead', {}, el('tr', {}, heads)),
-        el('tbody', {}, tried.requests.map(requestRow)),
+        el(
+          'tbody',
+          {},
+          tried.requests.map((request) => requestRow(request, columns)),
+        ),
       ),
     ),
   );
