@@ -28,6 +28,7 @@ from pipeline.cli import (
     run,
     sample,
     score,
+    select,
     tables,
     tape,
 )
@@ -44,7 +45,7 @@ app = typer.Typer(
 )
 for module in (
     *(plan, sample, doctor, controls, run, score, tables, compare, diagnose, audit, export),
-    *(report, rollouts, regrade, reconcile, demo, tape),
+    *(report, select, rollouts, regrade, reconcile, demo, tape),
 ):
     module.register(app)
 
