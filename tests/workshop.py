@@ -94,13 +94,13 @@ class Workshop:
         workdir = self.run.partial("score", instance.id)
         return self.scorer.score(Attempt(instance.id, 1), instance, submission, workdir)
 
-    def left_by(self, instance: Instance, script: str) -> Snapshot:
+    def left_by(self, instance: Instance, script: str, place: Path | None = None) -> Snapshot:
         """What an agent hands in that runs one script."""
         with self.machines.site(instance, Attempt(instance.id, 1)) as site:
             assert isinstance(site, MachineSite)
             container = self.client.containers.get(site.container)
             container.exec_run(["sh", "-c", script], workdir=site.workdir)
-            return site.hand_in()
+            return site.hand_in(place or self.run.partial("left", instance.id))
 
 
 @pytest.fixture

@@ -57,4 +57,5 @@ def make_machines(place: Place, instances: Sequence[Instance]) -> Sandboxes:
         warn=lambda instance: places.scant(instance, limits),
         built=places.is_built,
         bearing=signs.candidates,
+        artifacts=lambda instance: places.artifacts(places.task_in(instance)),
     )

@@ -6,8 +6,10 @@ import contextlib
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
+from pipeline.docker.artifacts import Artifact, absolute, keep
 from pipeline.docker.changes import (
     Change,
     Original,
@@ -59,6 +61,8 @@ class DockerMachines:
     """Whether its image is made here, once it is needed."""
     bearing: Callable[[Iterable[Change], Surroundings], Sequence[Change]] = lambda found, around: ()
     """Which of an agent's changes are to be remembered with what it hands in."""
+    artifacts: Callable[[Instance], Sequence[Artifact]] = lambda instance: ()
+    """What else is to be kept of an agent's container."""
     name: str = "docker"
     _sites: dict[str, DockerSandbox] = field(default_factory=dict)
 
@@ -179,13 +183,16 @@ class DockerMachines:
                     container=sandbox.id,
                     image=instance.image,
                     workdir=sandbox.workdir,
-                    hand_in=lambda: self.hand_in(instance, sandbox),
+                    hand_in=lambda place: self.hand_in(instance, sandbox, place),
                 )
             finally:
                 del self._sites[sandbox.id]
 
-    def hand_in(self, instance: Instance, sandbox: Handed) -> Snapshot:
+    def hand_in(self, instance: Instance, sandbox: Handed, place: Path | None = None) -> Snapshot:
         """End all that runs in a container, and keep its state as an image.
+
+        Args:
+            place: the folder on this machine for its artefacts; None: they are not kept.
 
         Raises:
             InfraError: it is gone, or there is no room.
@@ -198,6 +205,9 @@ class DockerMachines:
             changes = self.bearing(changes_of(api, sandbox.id), around)
         except ERRORS as error:
             raise sandbox.failure(error) from error
+        if place is not None:
+            wanted = absolute(self.artifacts(instance), around.workdir)
+            keep(api, sandbox.id, list(wanted), place)
         tag = f"{self.plain.run_key}-{secrets.token_hex(6)}"
         # Whoever worked in it may have been somebody else than the image says.
         user = self._config(digest, "User") or "root"

@@ -10,6 +10,7 @@ from typing import IO, Protocol
 
 from pipeline.benchmarks.terminal.contents import for_container
 from pipeline.benchmarks.terminal.tasks import (
+    ARTIFACTS,
     REWARDS,
     SOLUTION,
     TESTS,
@@ -22,6 +23,7 @@ from pipeline.benchmarks.terminal.tasks import (
 )
 from pipeline.benchmarks.terminal.taskset import task_of
 from pipeline.docker.archives import packed_folders, packed_places
+from pipeline.docker.artifacts import Artifact
 from pipeline.docker.building import Builder, Plan
 from pipeline.docker.shapes import Shape
 from pipeline.domain import Cause, Instance, SandboxLimits
@@ -105,6 +107,11 @@ def normalised(task: Task, context: Path) -> dict[str, bytes]:
             content = path.read_bytes()
             found[str(path.relative_to(context))] = for_container(path.name, content)
     return found
+
+
+def artifacts(task: Task) -> list[Artifact]:
+    """What is kept of the container that an agent has left."""
+    return [*task.artifacts, Artifact(source=ARTIFACTS, optional=True)]
 
 
 def memory_mb(task: Task, limits: SandboxLimits) -> int:
