@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.docker import artifacts
 from pipeline.domain import Attempt, Cause
 from pipeline.headline import lines_of
 from pipeline.report import Level, write_report
@@ -266,25 +267,32 @@ def test_a_number_that_is_none_keeps_nobody_from_reading_the_rest(tmp_path: Path
 
 def test_kept_files_are_named_and_a_link_is_not(tmp_path: Path) -> None:
     run = graded_in_fractions(tmp_path / "run")
-    beside = run.attempt(Attempt("join", 1), 1) / "artefacts"
-    beside.mkdir()
-    (beside / "plot.png").write_bytes(b"png")
-    (beside / "out").symlink_to("/etc/passwd")
+    beside = run.attempt(Attempt("join", 1), 1)
+    (beside / artifacts.FOLDER / "deep").mkdir(parents=True)
+    (beside / artifacts.FOLDER / "deep/plot.png").write_bytes(b"png")
+    (beside / artifacts.FOLDER / "out").symlink_to("/etc/passwd")
+    (beside / artifacts.LIST).write_text('{"left_out": ["/logs/core: too large"]}')
     kept = blocks_of(page_of(run, target=tmp_path / "x.html"))["a-0-0-1"]["kept"]
-    assert kept["files"] == [
-        ["attempts/join/1/try-1/artefacts/plot.png", 3],
-        ["scoring/join/1/rewards.json", 50],
-        ["scoring/join/1/test_output.txt", 19],
-    ]
-    assert kept["more"] == 0
+    assert kept == {
+        "files": [
+            ["attempts/join/1/try-1/artifacts.json", 39],
+            ["scoring/join/1/rewards.json", 50],
+            ["scoring/join/1/test_output.txt", 19],
+        ],
+        "artefacts": [["attempts/join/1/try-1/artifacts/deep/plot.png", 3]],
+        "more": 0,
+        "left_out": ["/logs/core: too large"],
+    }
 
 
 def test_of_a_tree_of_artefacts_only_so_many_are_named(tmp_path: Path) -> None:
     run = graded_in_fractions(tmp_path / "run")
-    for number in range(MOST_FILES):
-        (run.attempt(Attempt("join", 1), 1) / f"{number}.bin").touch()
+    beside = run.attempt(Attempt("join", 1), 1) / artifacts.FOLDER
+    beside.mkdir()
+    for number in range(MOST_FILES + 2):
+        (beside / f"{number}.bin").touch()
     kept = blocks_of(page_of(run, target=tmp_path / "x.html"))["a-0-0-1"]["kept"]
-    assert (len(kept["files"]), kept["more"]) == (MOST_FILES, 2)
+    assert (len(kept["artefacts"]), kept["more"], len(kept["files"])) == (MOST_FILES, 2, 2)
 
 
 def test_only_a_report_that_lies_in_its_run_leads_to_the_files_of_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,8 +79,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def terminal(place: Path) -> RunDir:
     """With artefacts beside a trajectory, one of which would run in a browser."""
     run = graded_in_fractions(place)
-    beside = run.attempt(Attempt("join", 1), 1) / "artefacts"
+    beside = run.attempt(Attempt("join", 1), 1) / "artifacts"
     beside.mkdir(parents=True)
+    (beside.parent / "artifacts.json").write_text(json.dumps({"left_out": [f"{HARM}: a link"]}))
     for name in ("a plot#1.png", "page.html", "x.png.svg"):
         (beside / name).write_text(HARM.encode("utf-8", "replace").decode(), encoding="utf-8")
     return run
@@ -231,10 +233,11 @@ def test_a_terminal_task_shows_what_it_earned_and_what_its_tests_printed(sight: 
 def test_an_artefact_is_linked_unless_a_browser_would_run_it(sight: Any) -> None:
     seen = sight("terminal")
     page = seen.go("#/run/1/join/1")
-    sees(page.locator("#kept li")).to_have_count(5)
+    sees(page.locator("#kept li")).to_have_count(7)
+    sees(page.locator("#kept")).to_contain_text("a link")
     links = page.locator("#kept a")
     assert [link.inner_text().rpartition("/")[2] for link in links.all()] == [
-        *("a plot#1.png", "rewards.json", "test_output.txt")
+        *("a plot#1.png", "artifacts.json", "rewards.json", "test_output.txt")
     ]
     for link in links.all():
         assert Path(unquote(urlsplit(link.evaluate("node => node.href")).path)).is_file()

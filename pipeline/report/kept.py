@@ -1,12 +1,12 @@
-"""Name the files that a run has kept of an attempt: logs, trajectory, tape, and what else is there.
+"""Name the files that a run has kept of an attempt: logs, trajectory, tape, and its artefacts.
 
-A report holds none of them. It names them, so that a person finds them; and an artefact that lies
-beside a trajectory is named with the rest.
+A report holds none of them. It names them, so that a person finds them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -15,32 +15,54 @@ from typing import Any, TypeAlias
 
 from pipeline.domain import Attempt
 from pipeline.ledger import Entry
+from pipeline.report.texts import cut
 from pipeline.rundir import RunDir
 
-Kept: TypeAlias = list[Any]
+File: TypeAlias = list[Any]
 """[path below the run's directory, bytes]."""
+ARTIFACTS, LIST = "artifacts", "artifacts.json"
+"""Beside a trajectory, as `pipeline.docker.artifacts` has them."""
 MOST_FILES = 60
-"""Of one attempt; an artefact may be a tree of thousands."""
+"""Artefacts that are named of one attempt; there may be a thousand."""
 
 
 def kept_files(run: RunDir, attempt: Attempt, entry: Entry) -> dict[str, Any]:
-    """Files of every try with a row and of its scoring, in this order.
+    """Of every try with a row and of its scoring.
 
     Returns:
-        `files`: at most `MOST_FILES` of them; `more`: how many others there are.
+        `files` and `artefacts`: of the latter at most `MOST_FILES`; `more`: how many others there
+        are; `left_out`: what was to be kept and was not, in words.
     """
-    places = [run.attempt(attempt, row.try_number) for row in entry.rollouts]
-    found = [file for place in places for file in files_in(place, run.root)]
-    found += files_in(run.scoring(attempt.instance_id, attempt.number), run.root)
-    return {"files": found[:MOST_FILES], "more": max(len(found) - MOST_FILES, 0)}
+    files: list[File] = []
+    artefacts: list[File] = []
+    left_out: list[Any] = []
+    for row in entry.rollouts:
+        place = run.attempt(attempt, row.try_number)
+        artefacts += files_in(place / ARTIFACTS, run.root)
+        files += files_in(place, run.root, without=ARTIFACTS)
+        left_out += [cut(text) for text in not_kept(place / LIST)]
+    files += files_in(run.scoring(attempt.instance_id, attempt.number), run.root)
+    return {
+        "files": files,
+        "artefacts": artefacts[:MOST_FILES],
+        "more": max(len(artefacts) - MOST_FILES, 0),
+        "left_out": left_out[:MOST_FILES],
+    }
 
 
-def files_in(place: Path, root: Path) -> Iterator[Kept]:
+def files_in(place: Path, root: Path, *, without: str = "") -> Iterator[File]:
     """Regular files only: a link may lead anywhere. A run that still goes may take one away."""
     for folder, folders, names in os.walk(place):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if name != without)
         for name in sorted(names):
             path = Path(folder, name)
             with contextlib.suppress(OSError):
                 if stat.S_ISREG((facts := path.lstat()).st_mode):
                     yield [path.relative_to(root).as_posix(), facts.st_size]
+
+
+def not_kept(path: Path) -> list[str]:
+    try:
+        return [str(text) for text in json.loads(path.read_text(encoding="utf-8"))["left_out"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []

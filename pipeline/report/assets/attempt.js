@@ -216,7 +216,7 @@ function wayTo(base, path) {
   }
 }
 
-// The one place where files of an attempt are named: logs, its trajectory, and artefacts beside it.
+// The one place where files of an attempt are named: its artefacts, its logs, its trajectory.
 function keptCard(run, kept) {
   const name = ([path]) => el('code', {}, inert(path));
   const view = (file) => {
@@ -228,11 +228,26 @@ function keptCard(run, kept) {
       el('span', { class: 'dim number' }, ` ${bytes(file[1])}`),
     );
   };
+  const list = (items) => el('ul', { class: 'files' }, items);
+  const artefacts = kept.artefacts.length || kept.left_out.length;
   return section(
     'Kept files',
     'kept',
     el('p', { class: 'dim' }, 'In the directory of the run, not in this report.'),
-    el('ul', { class: 'files' }, kept.files.map(view)),
-    kept.more ? el('p', { class: 'dim' }, `and ${plural(kept.more, 'other')}`) : null,
+    artefacts
+      ? [
+          el('h3', {}, 'Artefacts'),
+          list(kept.artefacts.map(view)),
+          kept.more ? el('p', { class: 'dim' }, `and ${plural(kept.more, 'other')}`) : null,
+          kept.left_out.length
+            ? [
+                el('p', { class: 'dim' }, 'Not kept:'),
+                list(kept.left_out.map((text) => el('li', { class: 'dim' }, inline(text)))),
+              ]
+            : null,
+          el('h3', {}, 'Logs and records'),
+        ]
+      : null,
+    list(kept.files.map(view)),
   );
 }
