@@ -11,7 +11,7 @@ logs/<run>/
 ├── scoring/<instance>/<n | gold-…>/   eval.sh  test_output.txt  report.json  patch.diff
 ├── preds.<n>.jsonl    export in the official format, one file an attempt number
 └── report/            summary.json, attempts.csv, instances.csv, table.md, table.tex,
-                       diagnosis.json
+                       diagnosis.json; index.html where somebody asked for it
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from pipeline.cli import (
     plan,
     reconcile,
     regrade,
+    report,
     rollouts,
     run,
     sample,
@@ -45,7 +46,7 @@ app = typer.Typer(
 )
 for module in (
     *(plan, sample, doctor, controls, run, watch, score, tables, compare, diagnose, audit, export),
-    *(select, rollouts, regrade, reconcile, demo, tape),
+    *(report, select, rollouts, regrade, reconcile, demo, tape),
 ):
     module.register(app)
 
