@@ -37,8 +37,10 @@ MEANT = {
 }
 """What other programs call a key of ours; no likeness of letters would tell."""
 TRAINERS = frozenset(
-    "loss lr learning_rate kl kl_loss kl_coef entropy advantage advantages reward rewards "
-    "grad_norm weight_decay epochs warmup_steps group_size beta".split()
+    (
+        *("loss", "kl", "kl_loss", "kl_coef", "entropy", "grad_norm", "advantage", "advantages"),
+        *("reward", "rewards", "learning_rate", "lr", "weight_decay", "epochs", "warmup_steps"),
+    )
 )
 """Numbers of a training: no key of ours, and nothing that an endpoint is judged by."""
 M = TypeVar("M", bound=BaseModel)

@@ -1,6 +1,6 @@
 """Whether the agent's first small try got through, step by step.
 
-Each check reads one step off the tape and the trajectory of the same try; the first of them makes it.
+The first check makes a try; each reads one step of it off its tape and its trajectory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENOUGH = (
     "an evaluation needs none of it; to train on it, ask for it: "
     "--set agent.options.model.model_kwargs.logprobs=true"
 )
-NOT_OURS = "how training goes is the trainer's business: nothing here reads it, and it mends nothing"
+NOT_OURS = "how a training goes is the trainer's business: look there, not at this endpoint"
 
 
 def container(visit: Visit) -> Answer:
@@ -97,10 +97,8 @@ def action(visit: Visit) -> Answer:
         if silent > 0:
             return warn(f"{text}; but {silent} of {count(len(fine), 'reply', 'replies')} held none")
         return ok(text)
-    if not found.steps and isinstance(found.value, Fault):
-        # It left before it wrote anything down: the reply itself has to tell.
-        return ok("the reply holds a tool call") if fine[0].calls else inactive(visit, fine[0])
-    if not found.steps and found.value.stop is Stop.SUBMITTED:
+    submitted = not isinstance(found.value, Fault) and found.value.stop is Stop.SUBMITTED
+    if not found.steps and submitted:
         return unknown(f"agent {visit.patient.agent.name!r} leaves no steps that passone can read")
     return inactive(visit, fine[0])
 
@@ -145,7 +143,8 @@ def observation(visit: Visit) -> Answer:
     if visit.patient.recipe.model.replies:
         return ok(f"came back: {excerpt(seen[0], 100)}")
     if not any(SAID in text for text in seen):
-        return warn(f"the model did not run what it was asked to; this came back: {excerpt(seen[0], 100)}")
+        text = excerpt(seen[0], 100)
+        return warn(f"the model did not run what it was asked to; this came back: {text}")
     if found.told and SAID not in found.told:
         return warn(f"{SAID} came back, but the next request does not hold it")
     next_one = ", and stands in the next request" if found.told else ""
@@ -171,7 +170,7 @@ def next_turn(visit: Visit) -> Answer:
 
 
 def figures(visit: Visit) -> Answer:
-    """What only training needs: refused it is in the way, absent it is no fault of an endpoint's."""
+    """What only training needs: refused it is in the way, absent it is nobody's fault."""
     found = tried(visit)
     for number, said in enumerate(found.turns, start=1):
         if not said.fine and trouble_of(said) is Trouble.FIGURES:

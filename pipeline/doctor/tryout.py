@@ -29,7 +29,7 @@ class Tryout:
     """Every sending of every request."""
     steps: Sequence[Step]
     history: str = ""
-    """How requests follow from each other, as `passone rollouts` says it; empty: nothing was said."""
+    """How requests follow from each other, as an export says it; empty: nothing was said."""
     replies: Sequence[Mapping[str, Any]] = ()
     """What an export would know of each reply."""
     files: str = ""

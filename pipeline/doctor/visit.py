@@ -48,7 +48,7 @@ class Patient:
     agent: Agent
     environ: Mapping[str, str]
     draw: Callable[[Callable[[str], None]], Sequence[Instance]]
-    """Tells what should be known of it. Raises UserError: no dataset, or nothing to draw from it."""
+    """Tells what should be known. Raises UserError: no dataset, or nothing to draw from it."""
     logs: Path = Path("logs")
     calls_tools: bool = True
     """The agent works through tool calls: without them it does nothing."""
