@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipeline.outcomes import UserError
+from pipeline.wording import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -152,7 +153,7 @@ def verdict(checks: Sequence[Check], visit: Visit) -> str:
     parts = [f"{count} {words[state]}" for state, count in counts.items() if count]
     spent = visit.spent
     cost = f", ${spent.cost_usd:.4f}" if spent.requests and spent.cost_usd is not None else ""
-    asked = f"; {spent.requests} completions, {spent.tokens:,} tokens{cost}"
+    asked = f"; {count(spent.requests or 0, 'completion')}, {spent.tokens:,} tokens{cost}"
     return ", ".join(parts) + (asked if spent.requests else "")
 
 

@@ -191,7 +191,8 @@ def show(tried: Mapping[str, Any], console: Console) -> None:
     """Thought, action and observation of each step, then how it ended."""
     from rich.markup import escape
 
-    console.print(f"what the agent did on {escape(tried['instance'])}", style="bold")
+    if tried["steps"]:
+        console.print(f"what the agent did on {escape(tried['instance'])}", style="bold")
     for number, step in enumerate(tried["steps"], start=1):
         console.print(f"  step {number}", style="bold")
         for part in ("thought", "action", "observation"):

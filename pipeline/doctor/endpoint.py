@@ -15,7 +15,7 @@ from pipeline.doctor import addresses
 from pipeline.doctor.addresses import MOST_NAMES
 from pipeline.doctor.checks import Answer, fail, ok, skipped, unknown, warn
 from pipeline.doctor.dialogue import Exchange, excerpt, is_refusal, lasted, raw
-from pipeline.doctor.troubles import MODEL, NO_ROUTE, REFUSED_KEY, unserved
+from pipeline.doctor.troubles import MODEL, NO_ROUTE, REFUSED_KEY, REMEDY, Trouble, unserved
 from pipeline.doctor.visit import TOOL, Visit
 from pipeline.doctor.wire import why
 from pipeline.domain import Stop
@@ -219,6 +219,8 @@ def remedy_for(said: Exchange, visit: Visit) -> str:
         return SERVE_TOOLS
     if said.refuses("temperature", "top_p"):
         return "the endpoint refuses the plan's sampling: see what `passone doctor` says of it"
+    if said.status in NO_ROUTE and not unserved(said):
+        return REMEDY[Trouble.ADDRESS]
     if said.status == 402 or "insufficient_quota" in said.words:
         return "no credit is left: top up the account behind the key"
     if said.status == 429:

@@ -97,7 +97,7 @@ SMOKE = tuple(
         ("observation", smoke.observation, ("request", "model", "action")),
         ("next turn", smoke.next_turn, ("request", "model")),
         ("figures", smoke.figures, ("request",)),
-        ("end", smoke.end, ("request", "model", "next turn", "figures")),
+        ("end", smoke.end, ("request", "model", "action", "next turn", "figures")),
     )
 )
 """What a small try of the agent shows; the first of them makes it."""

@@ -108,7 +108,8 @@ def docker(visit: Visit) -> Answer:
         if patient.on_terminal:
             return fail(
                 f"{detail}: terminal tasks run in containers, and nothing stands in for them",
-                "start Docker, or name a daemon that runs: export DOCKER_HOST=…",
+                "start Docker, or name a daemon that runs: export DOCKER_HOST=…; where permission "
+                "is denied, join the group docker",
             )
         raise
     version = info.get("ServerVersion", "of an unknown version")

@@ -223,8 +223,8 @@ def end(visit: Visit) -> Answer:
     value = found.value
     if isinstance(value, Fault):
         return fail(f"{value.cause} fault: {excerpt(value.detail)}", see_log(found))
-    if found.turns and found.steps and not found.acted:
-        return skipped("needs action")
+    if not visit.patient.agent.asks_model:
+        return ok("nothing to try out: `passone run` grades it")
     if value.stop in ENDED:
         return warn(f"{value.stop}: {ENDED[value.stop]}", "look at the steps below")
     handed = "; its container was handed in" if visit.patient.on_terminal and found.turns else ""
