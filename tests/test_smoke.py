@@ -202,6 +202,27 @@ def test_a_model_that_never_submits_is_cut_off_and_said(smoke: Smoke) -> None:
     assert "step_limit: the model did not submit within 4 steps" in line(said, "end")
 
 
+ASKS = """
+import json, os, sys, urllib.request as web
+words = [dict(role="system", content="act"), dict(role="user", content="do it")]
+body = json.dumps(dict(model="m-1", messages=words)).encode()
+url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+web.urlopen(web.Request(url, body, dict([("content-type", "application/json")]))).read()
+open(sys.argv[1], "w").close()
+"""
+
+
+def test_an_agent_that_leaves_no_steps_is_judged_by_what_it_asked(smoke: Smoke) -> None:
+    options = {"argv": ["python3", "-c", ASKS, "{patch_file}"]}
+    agent = f"agent={json.dumps({'name': 'command', 'options': options})}"
+    with serve(plays(completes("done"))) as server:
+        said = smoke(server.base_url, "--set", agent, of=HERE)
+    assert said.status == 0, said.out
+    assert "✓" in line(said, "request")
+    assert "agent 'command' leaves no steps" in line(said, "action")
+    assert "–" in line(said, "observation")
+
+
 # The classic failures, as the first question of the doctor's meets them.
 
 
@@ -354,6 +375,14 @@ BROKEN: Mapping[str, tuple[tuple[Answer, ...], tuple[str, ...], str, str, str, s
         "the first was answered after",
         "a time-out between here and the model (a proxy, a load balancer)",
         "504 Gateway Time-out\\x1b[2J",
+    ),
+    "a connection that breaks later": (
+        (LOOK, Answer(manner="reset")),
+        SOON,
+        "next turn",
+        "request 2 brings no answer",
+        "see that the server still runs",
+        "(nothing came back)",
     ),
     "empty": (
         (completes(""),),
@@ -645,6 +674,7 @@ SAMPLES: Mapping[Trouble, Exchange] = {
     Trouble.ADDRESS: heard(404, {"detail": "Not Found"}),
     Trouble.MODEL: heard(404, {"error": {"message": "no such model"}}),
     Trouble.SILENCE: heard(504, {"error": {"message": "upstream"}}),
+    Trouble.BREAK: Exchange(request={}),
     Trouble.FIGURES: heard(
         400, {"error": {"message": "logprobs: not for this model"}}, {"logprobs": True}
     ),

@@ -33,6 +33,8 @@ def broken(visit: Visit, number: int) -> Answer:
     trouble, name = trouble_of(said), recipe.model.server_id
     answered = describe(said) if said.reply is not None else fault_in(said)
     told = f"request {number} is answered {answered}"
+    if said.reply is None:
+        told = f"request {number} brings no answer: {answered}"
     if trouble is Trouble.KEY:
         told = f"the key in {recipe.model.key_variable} is refused: {told}"
     elif trouble is Trouble.ADDRESS:
@@ -52,7 +54,7 @@ def broken(visit: Visit, number: int) -> Answer:
     remedy = REMEDY[trouble].format(
         variable=recipe.model.key_variable, figure=figure_in(said) or "logprobs"
     )
-    if trouble is Trouble.OTHER and said.reply is not None:
+    if trouble is Trouble.OTHER:
         remedy = remedy_for(said, visit)
     return fail(told, remedy, raw=raw(said))
 
@@ -70,7 +72,7 @@ def silence(found: Tryout, number: int, answered: str) -> str:
 
 def fault_in(said: Exchange) -> str:
     ending = said.reading.ending if said.reading is not None else None
-    return excerpt(ending.detail) if isinstance(ending, Fault) else "with nothing"
+    return excerpt(ending.detail) if isinstance(ending, Fault) else "nothing is known of it"
 
 
 def see_log(found: Tryout) -> str:

@@ -20,6 +20,8 @@ from pipeline.wording import count
 
 SAID = "passone-ok"
 """What the one command prints."""
+MOST_WORDS = 800
+"""Of a build that failed, in characters."""
 STEPS = 4
 """Of the agent, at most."""
 PLACES: dict[Cause, str] = {
@@ -45,7 +47,7 @@ def container(visit: Visit) -> Answer:
     value = found.value
     if isinstance(value, Fault) and value.cause in PLACES:
         remedy = PLACES[value.cause].format(id=found.instance_id)
-        return fail(f"{found.instance_id}: {value.detail}", remedy)
+        return fail(f"{found.instance_id}: {excerpt(value.detail, MOST_WORDS)}", remedy)
     if not visit.patient.agent.asks_model:
         return ok(f"agent {visit.patient.agent.name!r} needs none")
     if found.place == "local":
@@ -113,6 +115,8 @@ def thought_of(said: Exchange) -> str:
 def thought(visit: Visit) -> Answer:
     """Whether what the model thinks is in the trajectory, and goes back to it."""
     found = tried(visit)
+    if not found.steps:
+        return unknown("there are no steps")
     said = next((text for one in found.turns if one.fine and (text := thought_of(one))), "")
     if not said:
         return warn(
@@ -135,6 +139,8 @@ def thought(visit: Visit) -> Answer:
 def observation(visit: Visit) -> Answer:
     """Whether what a command prints comes back to the agent, and from there to the model."""
     found = tried(visit)
+    if not found.steps:
+        return unknown("there are no steps")
     seen = [step.observation for step in found.steps if step.observation.strip()]
     if not seen:
         if isinstance(found.value, Fault) or len(found.turns) > 1:

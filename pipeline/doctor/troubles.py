@@ -31,6 +31,7 @@ class Trouble(StrEnum):
     ADDRESS = "address"
     MODEL = "model"
     SILENCE = "silence"
+    BREAK = "break"
     FIGURES = "figures"
     WINDOW = "window"
     OTHER = "other"
@@ -51,6 +52,10 @@ REMEDY: dict[Trouble, str] = {
         "the server has to do at once; a model that is only slow: raise gateway.request_seconds "
         "and lower execution.agent_workers"
     ),
+    Trouble.BREAK: (
+        "see that the server still runs and has not begun anew (its log), and what lies between: a "
+        "proxy, a load balancer, a firewall"
+    ),
     Trouble.FIGURES: (
         "leave it out, an evaluation needs none: "
         "--set agent.options.model.model_kwargs.{figure}=false; who trains needs an endpoint that "
@@ -69,7 +74,7 @@ def trouble_of(said: Exchange) -> Trouble:
     ending = said.reading.ending if said.reading is not None else None
     if said.reply is None or said.status in TOO_LATE:
         late = isinstance(ending, Fault) and LATE.search(ending.detail) is not None
-        return Trouble.SILENCE if late or said.status in TOO_LATE else Trouble.OTHER
+        return Trouble.SILENCE if late or said.status in TOO_LATE else Trouble.BREAK
     if figure_in(said):
         return Trouble.FIGURES
     if ending is Stop.CONTEXT_LIMIT:
