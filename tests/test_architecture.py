@@ -13,7 +13,16 @@ FLOORS = (
     {"contracts", "config", "rundir", "votes"},  # words: what things are called
     {"gateway", "bill", "docker", "ledger", "verdicts", "executors", "sampler"},  # tools
     {"agents", "benchmarks", "runner", "scorer", "schedule", "doctor", "results"},  # parts
-    {"compare", "diagnose", "planner", "audit", "reconcile", "rollouts", "headline"},  # readings
+    {
+        "compare",
+        "diagnose",
+        "planner",
+        "audit",
+        "reconcile",
+        "rollouts",
+        "headline",
+        "choice",
+    },  # readings
     {"tables", "evidence", "report", "bundle", "leaderboard"},  # faces
     {"cli"},  # the door: where names become objects
 )

@@ -27,6 +27,7 @@ from pipeline.cli import (
     run,
     sample,
     score,
+    select,
     tables,
     tape,
 )
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 for module in (
     *(plan, sample, doctor, controls, run, score, tables, compare, diagnose, audit, export),
-    *(rollouts, regrade, reconcile, demo, tape),
+    *(select, rollouts, regrade, reconcile, demo, tape),
 ):
     module.register(app)
 
