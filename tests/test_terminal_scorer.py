@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Event
 
@@ -27,12 +27,13 @@ from pipeline.domain import (
     SandboxLimits,
     Snapshot,
     Submission,
+    Tally,
     Verdict,
 )
 from pipeline.outcomes import InfraError, UserError
 from pipeline.rundir import RunDir
 from pipeline.sites import MachineSite
-from tests.terminal import current
+from tests.terminal import current, older
 
 pytestmark = pytest.mark.docker
 LIMITS = SandboxLimits(memory_gb=0.5, disk_gb=2, pids=200)
@@ -82,14 +83,26 @@ class Workshop:
         return self.machines.plain.client
 
     def task(
-        self, name: str, test: str = TEST, toml: str = "", dockerfile: str = DOCKERFILE
+        self,
+        name: str,
+        test: str = TEST,
+        toml: str = "",
+        dockerfile: str = DOCKERFILE,
+        solution: str = SOLUTION,
     ) -> Instance:
         files = {
             "environment/Dockerfile": dockerfile,
             "tests/test.sh": test,
-            "solution/solve.sh": SOLUTION,
+            "solution/solve.sh": solution,
         }
         current(self.root / "tasks" / name, toml, files)
+        return self.drawn(name)
+
+    def older(self, name: str, files: Mapping[str, str | bytes | None]) -> Instance:
+        older(self.root / "tasks" / name, files=files)
+        return self.drawn(name)
+
+    def drawn(self, name: str) -> Instance:
         release = load(str(self.root / "tasks"))
         instance = next(release.whole(one) for one in release.instances if one.id == name)
         self.built.add(instance.image)
@@ -258,6 +271,68 @@ def test_a_healthcheck_that_never_succeeds_is_the_places_fault(workshop: Worksho
         workshop.machines.open(instance),
     ):
         pass
+
+
+CLERK = f"{DOCKERFILE}RUN useradd clerk && chown clerk /work\n"
+
+
+def test_tests_can_be_put_out_of_the_way_while_what_an_agent_made_runs(workshop: Workshop) -> None:
+    hidden = TEST.replace(
+        "\n",
+        "\nmv /tests /hidden\n[ -e /tests ] && exit\nmv /hidden /tests\nls /tests/test.sh &&",
+        1,
+    )
+    instance = workshop.task("a", hidden)
+    assert workshop.score(instance, Reference("a")).passed
+
+
+def test_somebody_who_is_not_root_runs_scripts_that_nobody_made_executable(
+    workshop: Workshop,
+) -> None:
+    toml = '[agent]\nuser = "clerk"\n[verifier]\nuser = "clerk"\n'
+    test = TEST.replace("cat /work/done)", "cat /work/done)$(whoami)").replace("yes", "yesclerk")
+    instance = workshop.task("a", test, toml, CLERK)
+    assert workshop.score(instance, Reference("a")).passed
+
+
+def test_a_solution_finds_the_folders_for_its_logs_and_may_write_there(workshop: Workshop) -> None:
+    places = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
+    solution = f"#!/bin/bash\nset -e\n{''.join(f'echo > {one}/a; ' for one in places)}{SOLUTION}"
+    instance = workshop.task(
+        "a", toml='[agent]\nuser = "clerk"\n', dockerfile=CLERK, solution=solution
+    )
+    assert workshop.score(instance, Reference("a")).passed
+
+
+ENTRY = """ENTRYPOINT ["sh", "-c", "whoami >> /work/up; exec \\"$0\\" \\"$@\\""]\n"""
+WELL = '[environment.healthcheck]\ncommand = "test -s up"\ninterval_sec = 0.1\nretries = 100\n'
+
+
+def test_what_an_image_starts_is_there_for_the_solution_and_not_for_the_tests(
+    workshop: Workshop,
+) -> None:
+    test = TEST.replace("cat /work/done)", "cat done up)").replace("yes", "$'yes\\nroot'")
+    instance = workshop.task("a", test, f'{WELL}[agent]\nuser = "clerk"\n', f"{CLERK}{ENTRY}")
+    assert workshop.score(instance, Reference("a")).passed
+
+
+OLDER = {
+    "Dockerfile": DOCKERFILE,
+    "docker-compose.yaml": "services:\n  client:\n    build: {dockerfile: Dockerfile}\n"
+    "    environment:\n      - TEST_DIR=${T_BENCH_TEST_DIR}\n"
+    "    volumes:\n      - ${T_BENCH_TASK_LOGS_PATH}:${T_BENCH_CONTAINER_LOGS_PATH}\n",
+    "solution.sh": "set -e\necho > /logs/a; echo > /agent-logs/a\necho yes > done\n",
+    "run-tests.sh": 'echo "=== short test summary info ==="\nsource $TEST_DIR/set-up.sh\n'
+    'if [ "$(cat done)" = yes ]; then echo PASSED t::a; else echo "FAILED t::a - no"; fi\n',
+    "tests/set-up.sh": "cd /work\n",
+}
+
+
+def test_a_task_of_the_older_layout_is_graded_by_what_its_tests_print(workshop: Workshop) -> None:
+    instance = workshop.older("a", OLDER)
+    gold, empty = (workshop.score(instance, one) for one in (Reference("a"), None))
+    assert (gold.finding, gold.reward, gold.fail_to_pass) == (Finding.RESOLVED, 1.0, Tally(1, 1))
+    assert (empty.finding, empty.reward) == (Finding.UNRESOLVED, 0.0)
 
 
 def test_a_task_that_changed_since_it_was_drawn_is_not_graded(workshop: Workshop) -> None:

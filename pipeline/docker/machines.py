@@ -6,12 +6,12 @@ import contextlib
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from pipeline.docker.container import ERRORS, DockerSandbox
 from pipeline.docker.images import cause_of, short
 from pipeline.docker.sandbox import RUN_LABEL, DockerSandboxes
-from pipeline.docker.shapes import Shape
+from pipeline.docker.shapes import IDLES, Shape
 from pipeline.domain import Attempt, Cause, Fault, Instance, Snapshot
 from pipeline.outcomes import InfraError, UserError
 from pipeline.sites import MachineSite, Site
@@ -93,17 +93,40 @@ class DockerMachines:
                 text = f"the snapshot {snapshot.image} is no longer here, so it cannot be graded"
                 raise InfraError(Cause.IMAGE, text, final=True)
             digest = found
-        shape = replace(shape, workdir=shape.workdir or self._config(digest, "WorkingDir") or "/")
+        own = str(self._config(digest, "WorkingDir") or "/")
+        shape = replace(shape, workdir=shape.workdir or own)
         with self.plain.start(digest, instance.id, shape) as sandbox:
             sandbox.cap_bytes = OUTPUT_CAP_BYTES
+            self._wake(sandbox, shape.command)
             yield sandbox
 
-    def _config(self, digest: str, key: str) -> str:
+    def _wake(self, sandbox: DockerSandbox, command: Sequence[str]) -> None:
+        """Start what a machine's publisher starts in it, as its image's user; it is not waited for.
+
+        Raises:
+            InfraError: there is no such program, or the daemon failed.
+        """
+        if not command:
+            return
+        entrypoint = self._config(sandbox.digest, "Entrypoint") or ()
+        if not entrypoint and IDLES.fullmatch(" ".join(command)):
+            return
+        api = self.plain.client.api
+        try:
+            user = str(self._config(sandbox.digest, "User") or "root")
+            made = api.exec_create(
+                sandbox.id, [*entrypoint, *command], user=user, stdout=False, stderr=False
+            )
+            api.exec_start(made["Id"], detach=True)
+        except ERRORS as error:
+            raise sandbox.failure(error) from error
+
+    def _config(self, digest: str, key: str) -> Any:
         try:
             config = self.plain.client.images.get(digest).attrs.get("Config") or {}
         except ERRORS as error:
             raise InfraError(cause_of(error, Cause.SANDBOX), short(error)) from error
-        return str(config.get(key) or "")
+        return config.get(key)
 
     @contextlib.contextmanager
     def site(self, instance: Instance, attempt: Attempt) -> Iterator[Site]:
@@ -137,7 +160,7 @@ class DockerMachines:
             raise sandbox.failure(error) from error
         tag = f"{self.plain.run_key}-{secrets.token_hex(6)}"
         # Whoever worked in it may have been somebody else than the image says.
-        user = self._config(self.digest(instance), "User") or "root"
+        user = str(self._config(self.digest(instance), "User") or "root")
         try:
             api.commit(sandbox.id, REPOSITORY, tag, pause=False, changes=[f"USER {user}"])
         except ERRORS as error:

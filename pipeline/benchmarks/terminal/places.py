@@ -10,6 +10,7 @@ from typing import IO, Protocol
 
 from pipeline.benchmarks.terminal.contents import for_container
 from pipeline.benchmarks.terminal.tasks import (
+    LOGS,
     REWARDS,
     SOLUTION,
     TESTS,
@@ -23,7 +24,7 @@ from pipeline.benchmarks.terminal.tasks import (
 from pipeline.benchmarks.terminal.taskset import task_of
 from pipeline.docker.archives import packed_folders, packed_places
 from pipeline.docker.building import Builder, Plan
-from pipeline.docker.shapes import Shape
+from pipeline.docker.shapes import IDLE, Shape
 from pipeline.domain import Cause, Instance, SandboxLimits
 from pipeline.outcomes import InfraError, UserError
 from pipeline.process import Completed
@@ -141,6 +142,7 @@ def working(task: Task, limits: SandboxLimits) -> Shape:
         pids=limits.pids,
         disk_gb=smaller((environment.storage_mb or 0) / 1000, limits.disk_gb),
         offline=limits.network == "off" or network is Network.NONE,
+        command=environment.command or tuple(IDLE.split()),
     )
 
 
@@ -159,16 +161,19 @@ def grading(task: Task, verifier: Verifier, limits: SandboxLimits) -> Shape:
         variables={**task.environment.variables, **verifier.variables},
         offline=limits.network == "off" or network is Network.NONE,
         blank=(TESTS, REWARDS),
+        # An agent may have changed what it would be.
+        command=(),
     )
 
 
 def make_ready(task: Task, machine: Machine, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Put in what its publisher wants in the working directory, and wait until it is well.
+    """Make the folders that its layout has, put in what its publisher wants, wait until it is well.
 
     Raises:
         InfraError: it does not become well, or the daemon failed.
     """
     environment = task.environment
+    machine.put_all(packed_places(*LOGS[Layout(task.layout)]), "/")
     if environment.uploads is not None:
         put(machine, environment.uploads, at=machine.workdir)
     if environment.healthcheck is not None:
@@ -198,16 +203,23 @@ def put_tests(task: Task, verifier: Verifier, machine: Machine) -> None:
     """Copy the tests in, without Windows line ends. Raises InfraError: the daemon failed."""
     machine.put_all(packed_places(REWARDS), "/")
     # The older layout's script lies beside its folder.
-    put(machine, *verifier.folders, verifier.script, at=TESTS)
+    put(machine, *verifier.folders, at=TESTS, script=verifier.script)
 
 
 def put_solution(task: Task, solution: Solution, machine: Machine) -> None:
     """Copy the reference solution in. Raises InfraError: the daemon failed."""
     beside = [solution.folder] if solution.folder is not None else []
-    put(machine, *beside, solution.script, at=SOLUTION[Layout(task.layout)])
+    put(machine, *beside, at=SOLUTION[Layout(task.layout)], script=solution.script)
 
 
-def put(machine: Machine, *places: Path, at: str) -> None:
-    """Files and what lies in folders, into a folder that is made where it is not there."""
-    with packed_folders(*places, prefix=f"{at.strip('/')}/", change=for_container) as archive:
+def put(machine: Machine, *folders: Path, at: str, script: Path | None = None) -> None:
+    """What lies in folders, into a folder that is made where it is not there.
+
+    Args:
+        script: one of these files, or one to lie beside them. It can be executed by anybody.
+    """
+    scripts = [script] if script is not None else []
+    with packed_folders(
+        *folders, *scripts, prefix=f"{at.strip('/')}/", change=for_container, programs=scripts
+    ) as archive:
         machine.put_all(archive, "/")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-GRADER = "terminal 1"
+GRADER = "terminal 2"
 """Raised whenever a verdict may come out otherwise than before."""
 TESTS = "/tests"
 """Where the tests are put, once the agent has stopped."""
@@ -18,6 +18,11 @@ REWARDS = "/logs/verifier"
 """Where the current layout's tests leave their reward."""
 SOLUTION = {"current": "/solution", "older": "/oracle"}
 """Where the reference solution is put, by layout."""
+LOGS = {
+    "current": ("/logs/agent", REWARDS, "/logs/artifacts"),
+    "older": ("/logs", "/agent-logs"),
+}
+"""Folders that are there for anybody to write to, by layout: its own program mounts them."""
 
 
 class Layout(StrEnum):
@@ -92,6 +97,8 @@ class Environment:
     network: Network = Network.PUBLIC
     variables: Mapping[str, str] = field(default_factory=dict)
     healthcheck: Healthcheck | None = None
+    command: tuple[str, ...] = ()
+    """What is started in it; empty: the image's entrypoint alone, if it has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
