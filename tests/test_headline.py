@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.domain import Cause, Fault, Patch, Rollout, Usage
+from pipeline.domain import Cause, Controls, Fault, Patch, Rollout, Usage
 from pipeline.headline import lines_of, losses, percent, span, splits
 from pipeline.ledger import Kind
 from pipeline.results import Results
@@ -192,6 +192,13 @@ def test_losses_say_what_broke_in_its_own_words_on_one_line() -> None:
     assert first.endswith("KeyError: 'ours'")
     assert len(first) < 220
     assert second == "b #1: broken: gold resolves 0 of 1 times here (unresolved)"
+
+
+def test_losses_say_why_gold_did_not_resolve_where_its_grader_does() -> None:
+    [failed] = STUMBLE.gold
+    told = replace(failed, evidence=replace(failed.evidence, reasons=("reward 0.4",)))
+    [line] = losses(run(World(golds={"b": [Controls(gold=(told,))]}), "b"))
+    assert line == "b #1: broken: gold resolves 0 of 1 times here (unresolved: reward 0.4)"
 
 
 def test_a_run_without_an_outage_has_lost_nothing() -> None:

@@ -340,3 +340,28 @@ def test_a_task_that_changed_since_it_was_drawn_is_not_graded(workshop: Workshop
     (workshop.root / "tasks" / "a" / "instruction.md").write_text("Do another thing.\n")
     with pytest.raises(InfraError, match="has changed since it was drawn"):
         places.task_in(instance)
+
+
+def test_what_keeps_an_oracle_from_passing_is_told(workshop: Workshop) -> None:
+    broken = "#!/bin/bash\necho no such tool >&2\nexit 4\n"
+    verdict = workshop.score(workshop.task("a", solution=broken), Reference("a"))
+    said = ("the reference solution exited with 4: no such tool", "reward 0")
+    assert verdict.evidence.reasons == said
+    silent = workshop.task("b", "#!/bin/bash\necho too early\n")
+    assert workshop.score(silent, None).evidence.reasons == (
+        "the tests left neither reward.txt nor reward.json; the tests exited with 0: too early",
+    )
+
+
+OUTPUTS = {
+    "echo no pytest here; exit 127": "pytest printed no short test summary (does run-tests.sh call "
+    "it with -rA?); the tests exited with 127: no pytest here",
+    "echo '= short test summary info ='; echo FAILED t::a - no; echo ERROR b.py": "failed: t::a, b.py",
+    "echo '= short test summary info ='; echo SKIPPED t::a": "no test passed",
+}
+
+
+def test_what_the_older_layouts_tests_failed_at_is_told(workshop: Workshop) -> None:
+    for number, (script, reason) in enumerate(OUTPUTS.items()):
+        instance = workshop.older(f"a{number}", {**OLDER, "run-tests.sh": f"{script}\n"})
+        assert workshop.score(instance, None).evidence.reasons == (reason,)

@@ -22,6 +22,7 @@ from pipeline.benchmarks.terminal.places import (
 )
 from pipeline.benchmarks.terminal.rewards import JSON, LIMIT_BYTES, TEXT, NoReward, read_reward
 from pipeline.benchmarks.terminal.tasks import GRADER, REWARDS, Parser, Task
+from pipeline.benchmarks.terminal.taskset import shown
 from pipeline.docker.shapes import Shape
 from pipeline.domain import (
     Attempt,
@@ -43,6 +44,8 @@ from pipeline.process import Completed
 LOG = "test_output.txt"
 SOLUTION_LOG = "solution.txt"
 NO_LIMIT_SECONDS = 24 * 3600.0
+NAMES = (TEXT, JSON)
+SAID_CHARACTERS = 200
 
 
 class Machines(Protocol):
@@ -100,8 +103,13 @@ class TerminalScorer:
             assert isinstance(submission, Snapshot)
             verdict = self._graded(task, instance, submission, workdir)
         else:
-            made = self._made(task, instance, workdir, solved=isinstance(submission, Reference))
+            made, how = self._made(
+                task, instance, workdir, solved=isinstance(submission, Reference)
+            )
             verdict = self._passing(task, instance, made, workdir)
+            if how and not verdict.passed:
+                reasons = (how, *verdict.evidence.reasons)
+                verdict = replace(verdict, evidence=replace(verdict.evidence, reasons=reasons))
         return replace(
             verdict,
             evidence=replace(verdict.evidence, image_digest=digest),
@@ -121,18 +129,19 @@ class TerminalScorer:
 
     def _made(
         self, task: Task, instance: Instance, workdir: Path, *, solved: bool
-    ) -> Snapshot | Verdict:
+    ) -> tuple[Snapshot | Verdict, str]:
         """A machine in which nobody, or the reference solution, has worked.
 
         Returns:
-            A verdict where that solution comes to no end: then there is nothing to grade.
+            A verdict where that solution comes to no end: then there is nothing to grade. And what
+            it said last, where it failed.
 
         Raises:
             InfraError: there is no such solution, no container, or it died.
         """
         if not solved:
             with self.machines.open(instance) as machine:
-                return self.machines.hand_in(instance, machine)
+                return self.machines.hand_in(instance, machine), ""
         solution = task.solution
         if solution is None:
             text = f"{task.folder}: has no reference solution that can be run"
@@ -145,8 +154,9 @@ class TerminalScorer:
             done = machine.run(solution.command, timeout_seconds=seconds, output=log)
             if done.timed_out:
                 text = f"the reference solution took longer than {seconds:g} s"
-                return self._verdict(Finding.TESTS_DID_NOT_RUN, done, text)
-            return self.machines.hand_in(instance, machine)
+                return self._verdict(Finding.TESTS_DID_NOT_RUN, done, text), ""
+            how = ended("the reference solution", done) if done.returncode else ""
+            return self.machines.hand_in(instance, machine), how
 
     def _graded(self, task: Task, instance: Instance, snapshot: Snapshot, workdir: Path) -> Verdict:
         verifier = task.verifier
@@ -190,10 +200,13 @@ class TerminalScorer:
             return self._verdict(Finding.TESTS_DID_NOT_RUN, done, reason)
         found = read_tests(parser, log.read_text(encoding="utf-8", errors="replace"))
         if isinstance(found, Unread):
-            return self._verdict(Finding.TESTS_DID_NOT_RUN, done, found.reason)
+            reason = f"{found.reason}; {ended('the tests', done)}"
+            return self._verdict(Finding.TESTS_DID_NOT_RUN, done, reason)
         finding = Finding.RESOLVED if found.resolved else Finding.UNRESOLVED
+        reason = f"failed: {shown(found.failed)}" if found.failed else "no test passed"
         reward = float(found.resolved)
-        return self._verdict(finding, done, reward=reward, tally=found.tally)
+        said = "" if found.resolved else reason
+        return self._verdict(finding, done, said, reward=reward, tally=found.tally)
 
     def _rewarded(self, machine: Machine, workdir: Path, done: Completed) -> Verdict:
         """The verdict of the current layout: by the reward that the tests left."""
@@ -203,7 +216,8 @@ class TerminalScorer:
                 (workdir / name).write_bytes(content)
         found = read_reward(left[TEXT], left[JSON])
         if isinstance(found, NoReward):
-            return self._verdict(Finding.TESTS_DID_NOT_RUN, done, without(found, done))
+            reason = f"{found.detail}; {ended('the tests', done)}"
+            return self._verdict(Finding.TESTS_DID_NOT_RUN, done, reason)
         (workdir / "rewards.json").write_text(
             json.dumps({"reward": found.value, "source": found.source, "named": dict(found.named)}),
             encoding="utf-8",
@@ -213,12 +227,7 @@ class TerminalScorer:
         return self._verdict(finding, done, reason, reward=found.value)
 
 
-NAMES = (TEXT, JSON)
-
-
-def without(found: NoReward, done: Completed) -> str:
-    """Why there is no reward, and how the tests ended."""
-    code = done.returncode
-    said = " ".join(done.output.split())[-200:]
-    how = f"; they exited with {code}" if code else ""
-    return f"{found.detail}{how}{': ' if said and code else ''}{said if code else ''}"
+def ended(what: str, done: Completed) -> str:
+    """How a command ended, and what it said last."""
+    said = " ".join(done.output.split())[-SAID_CHARACTERS:]
+    return f"{what} exited with {done.returncode}{': ' if said else ''}{said}"
