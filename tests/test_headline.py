@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.domain import Cause, Controls, Fault, Patch, Rollout, Usage
+from pipeline.domain import Cause, Fault, Patch, Rollout, Usage
 from pipeline.headline import lines_of, losses, percent, span, splits
 from pipeline.ledger import Kind
 from pipeline.results import Results
@@ -195,9 +195,8 @@ def test_losses_say_what_broke_in_its_own_words_on_one_line() -> None:
 
 
 def test_losses_say_why_gold_did_not_resolve_where_its_grader_does() -> None:
-    [failed] = STUMBLE.gold
-    told = replace(failed, evidence=replace(failed.evidence, reasons=("reward 0.4",)))
-    [line] = losses(run(World(golds={"b": [Controls(gold=(told,))]}), "b"))
+    told = replace(STUMBLE, evidence=replace(STUMBLE.evidence, reasons=("reward 0.4",)))
+    [line] = losses(run(World(golds={"b": [told]}), "b"))
     assert line == "b #1: broken: gold resolves 0 of 1 times here (unresolved: reward 0.4)"
 
 

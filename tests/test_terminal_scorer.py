@@ -343,9 +343,10 @@ def test_a_task_that_changed_since_it_was_drawn_is_not_graded(workshop: Workshop
 
 
 def test_what_keeps_an_oracle_from_passing_is_told(workshop: Workshop) -> None:
-    broken = "#!/bin/bash\necho no such tool >&2\nexit 4\n"
+    broken = "#!/bin/bash\nsleep 1234 &\necho no such tool >&2\nexit 4\n"
     verdict = workshop.score(workshop.task("a", solution=broken), Reference("a"))
-    said = ("the reference solution exited with 4: no such tool", "reward 0")
+    left = "what ran after it was ended before the tests: `sleep 1234`"
+    said = (f"the reference solution exited with 4: no such tool; {left}", "reward 0")
     assert verdict.evidence.reasons == said
     silent = workshop.task("b", "#!/bin/bash\necho too early\n")
     assert workshop.score(silent, None).evidence.reasons == (
@@ -353,11 +354,12 @@ def test_what_keeps_an_oracle_from_passing_is_told(workshop: Workshop) -> None:
     )
 
 
+SUMMARY = "echo '= short test summary info ='"
 OUTPUTS = {
     "echo no pytest here; exit 127": "pytest printed no short test summary (does run-tests.sh call "
     "it with -rA?); the tests exited with 127: no pytest here",
-    "echo '= short test summary info ='; echo FAILED t::a - no; echo ERROR b.py": "failed: t::a, b.py",
-    "echo '= short test summary info ='; echo SKIPPED t::a": "no test passed",
+    f"{SUMMARY}; echo FAILED t::a - no; echo ERROR b.py": "failed: t::a, b.py",
+    f"{SUMMARY}; echo SKIPPED t::a": "no test passed",
 }
 
 

@@ -134,7 +134,7 @@ class TerminalScorer:
 
         Returns:
             A verdict where that solution comes to no end: then there is nothing to grade. And what
-            it said last, where it failed.
+            may be why it does not pass: how it failed, and what it left running.
 
         Raises:
             InfraError: there is no such solution, no container, or it died.
@@ -155,8 +155,10 @@ class TerminalScorer:
             if done.timed_out:
                 text = f"the reference solution took longer than {seconds:g} s"
                 return self._verdict(Finding.TESTS_DID_NOT_RUN, done, text), ""
-            how = ended("the reference solution", done) if done.returncode else ""
-            return self.machines.hand_in(instance, machine), how
+            said = [ended("the reference solution", done)] if done.returncode else []
+            if left := [f"`{words[:60]}`" for words in machine.alive]:
+                said.append(f"what ran after it was ended before the tests: {shown(left, most=3)}")
+            return self.machines.hand_in(instance, machine), "; ".join(said)
 
     def _graded(self, task: Task, instance: Instance, snapshot: Snapshot, workdir: Path) -> Verdict:
         verifier = task.verifier
@@ -203,7 +205,7 @@ class TerminalScorer:
             reason = f"{found.reason}; {ended('the tests', done)}"
             return self._verdict(Finding.TESTS_DID_NOT_RUN, done, reason)
         finding = Finding.RESOLVED if found.resolved else Finding.UNRESOLVED
-        reason = f"failed: {shown(found.failed)}" if found.failed else "no test passed"
+        reason = f"failed: {shown(found.failed, most=3)}" if found.failed else "no test passed"
         reward = float(found.resolved)
         said = "" if found.resolved else reason
         return self._verdict(finding, done, said, reward=reward, tally=found.tally)
