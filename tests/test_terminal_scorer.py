@@ -210,6 +210,15 @@ def test_every_reward_is_what_it_says_or_none(workshop: Workshop) -> None:
         assert (verdict.finding, verdict.reward) == expected, said
 
 
+def test_what_tests_write_beside_their_reward_is_kept_up_to_a_size(workshop: Workshop) -> None:
+    out = "/logs/verifier/test-stdout.txt"
+    test = f"#!/bin/bash\necho why > {out}; truncate --size 2G /logs/verifier/ctrf.json\n"
+    workdir = workshop.run.partial("score", "a")
+    workshop.scorer.score(Attempt("a", 1), workshop.task("a", test), None, workdir)
+    assert (workdir / "test-stdout.txt").read_text() == "why\n"
+    assert (workdir / "ctrf.json").stat().st_size < 2 << 20
+
+
 def test_a_reward_of_two_gigabytes_is_not_read(workshop: Workshop) -> None:
     test = "#!/bin/bash\ntruncate --size 2G /logs/verifier/reward.txt\n"
     verdict = workshop.score(workshop.task("a", test), None)

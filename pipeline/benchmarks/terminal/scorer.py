@@ -45,6 +45,9 @@ LOG = "test_output.txt"
 SOLUTION_LOG = "solution.txt"
 NO_LIMIT_SECONDS = 24 * 3600.0
 NAMES = (TEXT, JSON)
+BESIDE = ("test-stdout.txt", "ctrf.json")
+"""What many tests write there rather than print; a person may want to read it."""
+KEPT_BYTES = 1024 * 1024
 SAID_CHARACTERS = 200
 
 
@@ -213,7 +216,8 @@ class TerminalScorer:
     def _rewarded(self, machine: Machine, workdir: Path, done: Completed) -> Verdict:
         """The verdict of the current layout: by the reward that the tests left."""
         left = {name: machine.get(f"{REWARDS}/{name}", most_bytes=LIMIT_BYTES) for name in NAMES}
-        for name, content in left.items():
+        beside = {name: machine.get(f"{REWARDS}/{name}", most_bytes=KEPT_BYTES) for name in BESIDE}
+        for name, content in (beside | left).items():
             if content is not None:
                 (workdir / name).write_bytes(content)
         found = read_reward(left[TEXT], left[JSON])
