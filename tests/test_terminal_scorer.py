@@ -242,6 +242,7 @@ def test_a_dockerfile_that_fails_is_the_images_fault_with_its_last_words(
         workshop.scorer.place(instance)
     assert caught.value.cause is Cause.IMAGE
     assert "no such thing" in caught.value.detail
+    assert "buildx" not in caught.value.detail
     assert "Dockerfile" in caught.value.detail
 
 
