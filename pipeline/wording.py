@@ -15,6 +15,10 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 
 def shortened(text: str) -> str:
-    """What fits into a line: of a traceback, its end."""
+    """What fits into a line: of a traceback its end, of all else the beginning."""
     text = " ".join(text.split())
-    return text if len(text) <= MOST_CHARACTERS else f"… {text[-MOST_CHARACTERS:]}"
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    if text.startswith("Traceback"):
+        return f"… {text[-MOST_CHARACTERS:]}"
+    return f"{text[:MOST_CHARACTERS]} …"

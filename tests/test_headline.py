@@ -194,6 +194,22 @@ def test_losses_say_what_broke_in_its_own_words_on_one_line() -> None:
     assert second == "b #1: broken: gold resolves 0 of 1 times here (unresolved)"
 
 
+def test_what_broke_is_said_first_where_it_is_no_traceback() -> None:
+    long = Fault(
+        cause=Cause.IMAGE, detail="the build failed: no such host (before it: " + "x" * 999
+    )
+    [line] = losses(run(World(rolls={("a", 1): [long]}), "a"))
+    assert line.startswith("a #1: image: the build failed: no such host (before it: xxx")
+    assert line.endswith("x …")
+    assert len(line) < 220
+
+
+def test_losses_say_why_gold_did_not_resolve_where_its_grader_does() -> None:
+    told = replace(STUMBLE, evidence=replace(STUMBLE.evidence, reasons=("reward 0.4",)))
+    [line] = losses(run(World(golds={"b": [told]}), "b"))
+    assert line == "b #1: broken: gold resolves 0 of 1 times here (unresolved: reward 0.4)"
+
+
 def test_a_run_without_an_outage_has_lost_nothing() -> None:
     assert losses(run(World(scores={("flask-1", 1): [UNRESOLVED]}))) == []
 

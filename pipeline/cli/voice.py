@@ -27,7 +27,7 @@ from pipeline.domain import (
 from pipeline.ledger import Book, Kind, Row
 from pipeline.outcomes import Blame, Outcome, Settlement
 from pipeline.results import Results
-from pipeline.trust import Trust, trust_of
+from pipeline.trust import Trust, last_words, trust_of
 from pipeline.wording import count
 
 if TYPE_CHECKING:
@@ -242,6 +242,7 @@ def describe_look(name: str, look: Controls) -> str:
         passed = sum(verdict.passed for verdict in look.gold)
         empty = f", empty {sum(verdict.passed for verdict in look.empty)} of {len(look.empty)}"
         said = f"resolves {passed} of {len(look.gold)} times{empty}: [{colour}]{trust}[/]"
+        said += f", {escape(words)}" if (words := last_words(look)) else ""
     if look.idle_death:
         said += f"; an idle container died as well: {escape(look.idle_death)}"
     return f"{name} {said}"

@@ -22,7 +22,7 @@ from pipeline.docker.changes import (
 from pipeline.docker.container import ERRORS, DockerSandbox
 from pipeline.docker.images import cause_of, short
 from pipeline.docker.sandbox import RUN_LABEL, DockerSandboxes
-from pipeline.docker.shapes import Shape
+from pipeline.docker.shapes import IDLES, Shape
 from pipeline.domain import Attempt, Cause, Fault, Instance, Snapshot
 from pipeline.outcomes import InfraError, UserError
 from pipeline.sites import MachineSite, Site
@@ -125,7 +125,29 @@ class DockerMachines:
             sandbox.cap_bytes = OUTPUT_CAP_BYTES
             if without:
                 remove(without, sandbox)
+            self._wake(sandbox, shape.command)
             yield sandbox
+
+    def _wake(self, sandbox: DockerSandbox, command: Sequence[str]) -> None:
+        """Start what a machine's publisher starts in it, as its image's user; it is not waited for.
+
+        Raises:
+            InfraError: there is no such program, or the daemon failed.
+        """
+        if not command:
+            return
+        entrypoint = self._configured(sandbox.digest).get("Entrypoint") or ()
+        if not entrypoint and IDLES.fullmatch(" ".join(command)):
+            return
+        api = self.plain.client.api
+        try:
+            user = self._config(sandbox.digest, "User") or "root"
+            made = api.exec_create(
+                sandbox.id, [*entrypoint, *command], user=user, stdout=False, stderr=False
+            )
+            api.exec_start(made["Id"], detach=True)
+        except ERRORS as error:
+            raise sandbox.failure(error) from error
 
     def _kept(self, snapshot: Snapshot) -> str:
         found = self.plain.images.local(snapshot.image)

@@ -15,7 +15,7 @@ from pipeline.plan import TrustTerms
 from pipeline.results.rows import AttemptRow, row_of
 from pipeline.rundir import RunDir
 from pipeline.stats import Rate, expected_majority, interval
-from pipeline.trust import Trust, trust_of
+from pipeline.trust import Trust, last_words, trust_of
 from pipeline.votes import Ballot, Vote
 from pipeline.wording import count
 
@@ -162,7 +162,8 @@ class Results:
         said = []
         if passed < len(look.gold):
             found = ", ".join(verdict.finding for verdict in look.gold)
-            said.append(f"gold resolves {passed} of {len(look.gold)} times here ({found})")
+            why = f": {words}" if (words := last_words(look)) else ""
+            said.append(f"gold resolves {passed} of {len(look.gold)} times here ({found}{why})")
         if any(verdict.passed for verdict in look.empty):
             said.append("an empty patch resolves here")
         if look.idle_death:

@@ -143,7 +143,7 @@ def told(skipped: Mapping[str, str]) -> str:
     return "; ".join(parts) + (f"; and {len(counts) - 5} more reasons" * (len(counts) > 5))
 
 
-def shown(ids: Sequence[str]) -> str:
+def shown(ids: Sequence[str], *, most: int = 5) -> str:
     """A few ids, and how many there are beside them."""
-    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-    return f"{', '.join(ids[:5])}{more}"
+    more = f" and {len(ids) - most} more" if len(ids) > most else ""
+    return f"{', '.join(ids[:most])}{more}"
