@@ -148,6 +148,11 @@ class RunDir:
         return self.root / "report"
 
     @property
+    def endpoint(self) -> Path:
+        """What the driver has last said of its endpoint; absent: nothing was amiss."""
+        return self.scratch / "endpoint.json"
+
+    @property
     def scratch(self) -> Path:
         """Work in progress; of no use once its process is gone."""
         return self.root / ".partial"

@@ -15,7 +15,7 @@ FLOORS = (
     {"agents", "benchmarks", "runner", "scorer", "schedule", "doctor", "results"},  # parts
     {  # readings
         *("compare", "diagnose", "planner", "audit", "reconcile", "rollouts", "headline"),
-        *("choice", "evidence"),
+        *("choice", "evidence", "progress"),
     },
     {"tables", "report", "bundle", "leaderboard"},  # faces
     {"cli"},  # the door: where names become objects

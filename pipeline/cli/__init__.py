@@ -31,6 +31,7 @@ from pipeline.cli import (
     select,
     tables,
     tape,
+    watch,
 )
 from pipeline.outcomes import UserError
 
@@ -44,7 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    *(plan, sample, doctor, controls, run, score, tables, compare, diagnose, audit, export),
+    *(plan, sample, doctor, controls, run, watch, score, tables, compare, diagnose, audit, export),
     *(report, select, rollouts, regrade, reconcile, demo, tape),
 ):
     module.register(app)
