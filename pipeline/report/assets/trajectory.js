@@ -55,8 +55,12 @@ function stepView(one, n) {
       el('span', { class: 'n' }, number),
       el('code', { dir: 'ltr' }, inert(firstLine(action) || '(no action)')),
       el('span', { class: 'gist' }, inert(gistOf(thought))),
-      flags.map((flag) => el('span', { class: `flag f-${flag.split(' ')[0]}` }, flag)),
-      unknown(one.steps[n][3]) ? null : el('span', { class: 'dim' }, seconds(one.steps[n][3])),
+      el(
+        'span',
+        { class: 'flags' },
+        flags.map((flag) => el('span', { class: `flag f-${flag.split(' ')[0]}` }, flag)),
+        unknown(one.steps[n][3]) ? null : el('span', { class: 'dim' }, seconds(one.steps[n][3])),
+      ),
     ),
   );
   return view;

@@ -160,7 +160,8 @@ function tryView(tried, recorded) {
 }
 
 function triesCard(run, one) {
-  if (!one.tries.length) return null;
+  const empty = one.tries.every((tried) => !tried.cause && !tried.requests);
+  if (!one.tries.length || (empty && !run.recorded)) return null;
   const sent = one.tries.flatMap((tried) => (tried.requests || []).map(kindOfRequest));
   const kinds = [
     ['sent', 'request'],
