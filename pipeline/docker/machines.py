@@ -17,6 +17,8 @@ from pipeline.outcomes import InfraError, UserError
 from pipeline.sites import MachineSite, Site
 
 REPOSITORY = "passone/snapshot"
+UNSTARTED = "OCI runtime create failed"
+"""What the daemon says of a container that cannot be as it is to be."""
 OUTPUT_CAP_BYTES = 16 * 1024 * 1024
 
 
@@ -84,7 +86,8 @@ class DockerMachines:
         """A container of a snapshot, or of the instance's image.
 
         Raises:
-            InfraError: no image, no daemon, no room; or the snapshot is gone.
+            InfraError: no image, no daemon, no room; the snapshot is gone; or, `died`, it is one
+                that cannot be started.
         """
         digest = self.plain.digest(instance)
         if snapshot is not None:
@@ -95,7 +98,14 @@ class DockerMachines:
             digest = found
         own = str(self._config(digest, "WorkingDir") or "/")
         shape = replace(shape, workdir=shape.workdir or own)
-        with self.plain.start(digest, instance.id, shape) as sandbox:
+        with contextlib.ExitStack() as stack:
+            try:
+                sandbox = stack.enter_context(self.plain.start(digest, instance.id, shape))
+            except InfraError as error:
+                if snapshot is None or UNSTARTED not in error.detail:
+                    raise
+                # Perhaps for what an agent has left in it, as with a link where a folder was.
+                raise InfraError(error.cause, error.detail, died=True) from error
             sandbox.cap_bytes = OUTPUT_CAP_BYTES
             self._wake(sandbox, shape.command)
             yield sandbox
