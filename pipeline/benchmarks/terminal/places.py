@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Protocol
 
 from pipeline.benchmarks.terminal.contents import for_container
 from pipeline.benchmarks.terminal.tasks import (
+    ARTIFACTS,
     LOGS,
     REWARDS,
     SOLUTION,
@@ -23,6 +24,7 @@ from pipeline.benchmarks.terminal.tasks import (
 )
 from pipeline.benchmarks.terminal.taskset import task_of
 from pipeline.docker.archives import packed_folders, packed_places
+from pipeline.docker.artifacts import Artifact
 from pipeline.docker.building import Builder, Plan
 from pipeline.docker.shapes import IDLE, Shape
 from pipeline.domain import Cause, Instance, SandboxLimits
@@ -30,6 +32,9 @@ from pipeline.outcomes import InfraError, UserError
 from pipeline.process import Completed
 
 PREPARE_SECONDS = 60.0
+BYTECODE = "/var/cache/passone-bytecode"
+"""Where Python looks for compiled modules while tests run, instead of beside their sources."""
+NOTHING: Mapping[str, bytes] = {}
 
 
 class Machine(Protocol):
@@ -107,6 +112,11 @@ def normalised(task: Task, context: Path) -> dict[str, bytes]:
     return found
 
 
+def artifacts(task: Task) -> list[Artifact]:
+    """What is kept of the container that an agent has left."""
+    return [*task.artifacts, Artifact(source=ARTIFACTS, optional=True)]
+
+
 def memory_mb(task: Task, limits: SandboxLimits) -> int:
     """The smaller of what a task asks for and what the config allows; zero: no limit."""
     return int(smaller(task.environment.memory_mb, limits.memory_gb * 1024))
@@ -160,9 +170,14 @@ def grading(task: Task, verifier: Verifier, limits: SandboxLimits) -> Shape:
     return replace(
         working(task, limits),
         user=verifier.user or task.environment.user,
-        variables={**task.environment.variables, **verifier.variables},
+        # What an agent has left compiled is not held against its source by every Python.
+        variables={
+            "PYTHONPYCACHEPREFIX": BYTECODE,
+            **task.environment.variables,
+            **verifier.variables,
+        },
         offline=limits.network == "off" or network is Network.NONE,
-        blank=(TESTS, REWARDS),
+        blank=(TESTS, REWARDS, BYTECODE),
         # An agent may have changed what it would be.
         command=(),
     )
@@ -201,11 +216,20 @@ def wait_until_well(check: Healthcheck, machine: Machine, sleep: Callable[[float
     raise InfraError(Cause.SANDBOX, text)
 
 
-def put_tests(task: Task, verifier: Verifier, machine: Machine) -> None:
-    """Copy the tests in, without Windows line ends. Raises InfraError: the daemon failed."""
-    machine.put_all(packed_places(REWARDS), "/")
+def put_tests(
+    task: Task, verifier: Verifier, machine: Machine, planted: Mapping[str, bytes] = NOTHING
+) -> None:
+    """Copy the tests in, without Windows line ends.
+
+    Args:
+        planted: what a file is to hold instead, by its name.
+
+    Raises:
+        InfraError: the daemon failed.
+    """
+    machine.put_all(packed_places(REWARDS, BYTECODE), "/")
     # The older layout's script lies beside its folder.
-    put(machine, *verifier.folders, at=TESTS, script=verifier.script)
+    put(machine, *verifier.folders, at=TESTS, script=verifier.script, instead=planted)
 
 
 def put_solution(task: Task, solution: Solution, machine: Machine) -> None:
@@ -214,14 +238,25 @@ def put_solution(task: Task, solution: Solution, machine: Machine) -> None:
     put(machine, *beside, at=SOLUTION[Layout(task.layout)], script=solution.script)
 
 
-def put(machine: Machine, *folders: Path, at: str, script: Path | None = None) -> None:
+def put(
+    machine: Machine,
+    *folders: Path,
+    at: str,
+    script: Path | None = None,
+    instead: Mapping[str, bytes] = NOTHING,
+) -> None:
     """What lies in folders, into a folder that is made where it is not there.
 
     Args:
         script: one of these files, or one to lie beside them. It can be executed by anybody.
+        instead: what a file is to hold, by its name.
     """
+
+    def change(name: str, content: bytes) -> bytes:
+        return for_container(name, instead.get(name, content))
+
     scripts = [script] if script is not None else []
     with packed_folders(
-        *folders, *scripts, prefix=f"{at.strip('/')}/", change=for_container, programs=scripts
+        *folders, *scripts, prefix=f"{at.strip('/')}/", change=change, programs=scripts
     ) as archive:
         machine.put_all(archive, "/")
