@@ -71,6 +71,20 @@ def test_what_an_agent_plants_gets_it_nothing(script: str, workshop: Workshop) -
     assert (verdict.finding, verdict.reward) == (Finding.TESTS_DID_NOT_RUN, None)
 
 
+@pytest.mark.parametrize(
+    "script",
+    ["ln -s /tests /tests", "rm -rf /logs; echo > /logs", "rm -rf /logs; ln -s /logs /logs"],
+)
+def test_a_machine_that_an_agent_left_in_no_state_to_be_started_may_be_its_own_doing(
+    script: str, workshop: Workshop
+) -> None:
+    instance = workshop.task("a")
+    with pytest.raises(InfraError) as caught:
+        workshop.score(instance, workshop.left_by(instance, script))
+    assert caught.value.fault.died
+    assert workshop.score(instance, Reference("a")).passed
+
+
 def test_without_a_shell_nothing_starts_and_the_oracle_still_passes(workshop: Workshop) -> None:
     instance = workshop.task("a")
     snapshot = workshop.left_by(instance, "echo yes > done; rm -f /bin/bash /usr/bin/bash")

@@ -12,13 +12,14 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import PurePosixPath
 from typing import Any
 
 from docker.errors import NotFound
 
 from pipeline.docker.container import DockerSandbox
-from pipeline.docker.creation import holds
+from pipeline.docker.creation import status_of
 
 LABEL = "passone.changes"
 AT_ONCE = 200
@@ -95,7 +96,7 @@ class Original:
 
     def has(self, path: str) -> bool:
         """Whether it has something at a path. Raises requests.RequestException: no daemon."""
-        return holds(self.api, self.id, path)
+        return status_of(self.api, self.id, path) == HTTPStatus.OK
 
     def put_back(self, changes: Collection[Change], machine: DockerSandbox) -> None:
         """Let a container that has not been started begin as its image was, in some places.

@@ -38,8 +38,10 @@ CHUNK_BYTES = 1 << 16
 NO_SHELL = (126, 127)
 UNSTARTED = b"OCI runtime exec failed"
 """What the daemon itself writes where a command's shell could not be started."""
-LINGERS_SECONDS = 2.0
-"""For how long output is still taken after the command's end, as the daemon itself does."""
+LINGERS_SECONDS = 5.0
+"""For how long output is still taken after the command's end. The daemon takes it for two seconds;
+whoever leaves before it has made up its mind is told that the command exited with 126.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ ARTIFACTS = "/logs/artifacts"
 SOLUTION = {"current": "/solution", "older": "/oracle"}
 """Where the reference solution is put, by layout."""
 LOGS = {
-    "current": ("/logs/agent", REWARDS, "/logs/artifacts"),
+    "current": ("/logs/agent", REWARDS, ARTIFACTS),
     "older": ("/logs", "/agent-logs"),
 }
 """Folders that are there for anybody to write to, by layout: its own program mounts them."""
