@@ -3,6 +3,7 @@
 logs/<run>/
 ├── README             what this directory is, for a stranger
 ├── plan.json          the resolved plan, its digest, versions
+├── instances.jsonl    only in a bundle: the rows that were drawn
 ├── ledger.sqlite      the truth
 ├── lock               held while a process drives the run
 ├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff
@@ -133,6 +134,10 @@ class RunDir:
     @property
     def plan(self) -> Path:
         return self.root / "plan.json"
+
+    @property
+    def instances(self) -> Path:
+        return self.root / "instances.jsonl"
 
     @property
     def ledger(self) -> Path:

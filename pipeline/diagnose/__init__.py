@@ -12,6 +12,7 @@ from pipeline.diagnose.report import (
     modes_in,
     modes_of,
     to_json,
+    to_text,
     with_modes,
 )
 from pipeline.diagnose.rules import RULES, Mode, Rule, diagnosis
@@ -33,5 +34,6 @@ __all__ = [
     "modes_in",
     "modes_of",
     "to_json",
+    "to_text",
     "with_modes",
 ]
