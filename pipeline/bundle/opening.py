@@ -43,7 +43,9 @@ def looked_into(path: Path) -> Iterator[tuple[Unpacked, RunDir]]:
         run.root.mkdir()
         unpacked = unpack(path, run.root)
         if not unpacked.faults:
-            names = {member.name for member in unpacked.manifest.members} if unpacked.manifest else ()
+            names = (
+                {member.name for member in unpacked.manifest.members} if unpacked.manifest else ()
+            )
             for needed in NEEDED:
                 if needed not in names:
                     raise UserError(f"{path}: has no {needed}, so no run can be made of it")

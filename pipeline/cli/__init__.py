@@ -14,6 +14,7 @@ import typer
 from pipeline import __version__
 from pipeline.cli import (
     audit,
+    bundle,
     compare,
     controls,
     demo,
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 for module in (
     *(plan, sample, doctor, controls, run, score, tables, compare, diagnose, audit, export),
-    *(rollouts, regrade, reconcile, demo, tape),
+    *(rollouts, regrade, reconcile, bundle, demo, tape),
 ):
     module.register(app)
 

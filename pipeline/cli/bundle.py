@@ -85,9 +85,7 @@ def secrets_here() -> list[bytes]:
     from pipeline.agents.driving import SECRET_NAME
     from pipeline.gateway.upstream import SHORTEST_SECRET
 
-    values = {
-        value.strip() for name, value in os.environ.items() if SECRET_NAME.search(name)
-    }
+    values = {value.strip() for name, value in os.environ.items() if SECRET_NAME.search(name)}
     found = (value for value in values if len(value) >= 2 * SHORTEST_SECRET)
     return [value.encode("utf-8", "surrogateescape") for value in sorted(found, key=len)[::-1]]
 

@@ -158,9 +158,7 @@ def carried_tasks(path: Path, selection: Mapping[str, Any]) -> list[Instance]:
     return found
 
 
-def rows_to_carry(
-    plan: Mapping[str, Any], instances: Iterable[Instance]
-) -> list[dict[str, Any]]:
+def rows_to_carry(plan: Mapping[str, Any], instances: Iterable[Instance]) -> list[dict[str, Any]]:
     """What has to be known of its instances to read a run where their dataset is not."""
     from pipeline.benchmarks import dataset
     from pipeline.benchmarks.terminal import saved

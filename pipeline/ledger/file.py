@@ -143,9 +143,7 @@ class Ledger:
 
         try:
             with self._db:
-                self._db.executemany(
-                    f"INSERT INTO {table} VALUES ({marks})", map(values, records)
-                )
+                self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", map(values, records))
         except sqlite3.Error as error:
             raise ValueError(str(error)) from None
 
