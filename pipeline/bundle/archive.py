@@ -2,7 +2,7 @@
 
 A tar in one zstd frame, the manifest first, names sorted, no times, no owners; behind it, in a
 frame that zstd skips, the sha256 of the first. `tar --zstd -xf` unpacks it, too. What is read is
-taken for hostile: plain files only, no more bytes than the manifest says, nothing by the name alone.
+taken for hostile: plain files only, no more bytes than the manifest says, no name but its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, cast
 
 import zstandard
 
@@ -80,7 +80,7 @@ def write(file: IO[bytes], manifest: Manifest, read: Callable[[str], Iterable[by
     content = manifest.to_bytes()
     sink = Sink(file)
     packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True, write_content_size=False)
-    with packer.stream_writer(sink, closefd=False) as target:
+    with packer.stream_writer(cast("IO[bytes]", sink), closefd=False) as target:
         target.write(head_of(NAME, len(content)) + content + bytes(padding(len(content))))
         for member in manifest.members:
             target.write(head_of(member.name, member.size))
@@ -153,7 +153,7 @@ class Unpacked:
     """None: not even that could be read."""
     digest: str = ""
     faults: tuple[str, ...] = ()
-    """What differs from the manifest, each with its name; empty: every byte is as it was written."""
+    """What differs from the manifest, each with its name; empty: every byte is as written."""
 
 
 def is_bundle(path: Path) -> bool:
@@ -201,7 +201,7 @@ def replaced(unpacked: Unpacked, fault: str) -> Unpacked:
 
 
 def read(path: Path, frame: Frame, into: Path | None) -> Unpacked:
-    stream = Stream(zstandard.ZstdDecompressor().stream_reader(frame))
+    stream = Stream(zstandard.ZstdDecompressor().stream_reader(cast("IO[bytes]", frame)))
     try:
         name, size, _ = next_head(path, stream) or ("", 0, b"")
         if name != NAME or size > LARGEST_MANIFEST:

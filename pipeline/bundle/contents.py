@@ -1,4 +1,4 @@
-"""Gather what travels of a run: its files as they are, its ledger as text, and what is made of it."""
+"""Gather what travels of a run: its files as they are, its ledger as text, its tables."""
 
 from __future__ import annotations
 

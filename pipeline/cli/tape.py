@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.runs import run_at
+from pipeline.cli.runs import SUFFIX, run_at
 from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def tape(
 
     if kind not in FORMATS:
         raise UserError(f"passone tape: unknown format {kind!r}; known: {', '.join(FORMATS)}")
-    tapes = read_all(run_at(place).root if is_bundle(place) else place)
+    bundled = place.suffix == SUFFIX or is_bundle(place)
+    tapes = read_all(run_at(place).root if bundled else place)
     chosen = [
         tape
         for tape in tapes
