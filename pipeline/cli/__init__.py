@@ -31,6 +31,7 @@ from pipeline.cli import (
     tables,
     tape,
 )
+from pipeline.cli.runs import BORROWED
 from pipeline.outcomes import UserError
 
 app = typer.Typer(
@@ -73,3 +74,5 @@ def main() -> None:
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(141)
+    finally:
+        BORROWED.close()

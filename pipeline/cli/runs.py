@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -11,9 +12,20 @@ if TYPE_CHECKING:
     from pipeline.rundir import RunDir
 
 SUFFIX = ".passone"
+BORROWED = ExitStack()
+"""What goes when the command ends; `pipeline.cli.main` closes it."""
 RunArgument: TypeAlias = Annotated[
     Path, typer.Argument(metavar="RUN", help="A run directory, such as logs/demo, or a bundle.")
 ]
+
+
+def is_bundled(path: Path) -> bool:
+    """Whether a path names a bundle, by its name or by what it holds."""
+    if not path.is_file():
+        return False
+    from pipeline.bundle import is_bundle
+
+    return path.suffix == SUFFIX or is_bundle(path)
 
 
 def run_at(path: Path) -> RunDir:
@@ -24,12 +36,8 @@ def run_at(path: Path) -> RunDir:
     """
     from pipeline.rundir import RunDir
 
-    if not path.is_file():
+    if not is_bundled(path):
         return RunDir(path)
-    import click
+    from pipeline.bundle import opened
 
-    from pipeline.bundle import is_bundle, opened
-
-    if path.suffix != SUFFIX and not is_bundle(path):
-        return RunDir(path)
-    return click.get_current_context().with_resource(opened(path))
+    return BORROWED.enter_context(opened(path))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipeline.cli.runs import SUFFIX, run_at
+from pipeline.cli.runs import is_bundled, run_at
 from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
@@ -90,13 +90,11 @@ def tape(
     ] = None,
 ) -> None:
     """Print what was said to the endpoint: every request, what came back, how long it took."""
-    from pipeline.bundle import is_bundle
     from pipeline.rundir import write_atomically
 
     if kind not in FORMATS:
         raise UserError(f"passone tape: unknown format {kind!r}; known: {', '.join(FORMATS)}")
-    bundled = place.suffix == SUFFIX or is_bundle(place)
-    tapes = read_all(run_at(place).root if bundled else place)
+    tapes = read_all(run_at(place).root if is_bundled(place) else place)
     chosen = [
         tape
         for tape in tapes
