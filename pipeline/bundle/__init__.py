@@ -1,7 +1,15 @@
 """A run as evidence that travels: one file with a manifest of hashes, opened as a run again."""
 
 from pipeline.bundle.archive import NAME, Unpacked, is_bundle, unpack, write
-from pipeline.bundle.checks import Check, compare_lines, compare_tables, compare_trees, same
+from pipeline.bundle.checks import (
+    Check,
+    compare_lines,
+    compare_tables,
+    compare_trees,
+    plain,
+    same,
+    shown,
+)
 from pipeline.bundle.contents import Contents, strangers
 from pipeline.bundle.manifest import (
     DIGEST_CHARACTERS,
@@ -40,7 +48,9 @@ __all__ = [
     "looked_into",
     "opened",
     "part_of",
+    "plain",
     "same",
+    "shown",
     "strangers",
     "unpack",
     "write",

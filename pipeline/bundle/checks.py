@@ -46,8 +46,13 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def plain(text: str) -> str:
+    """Without what commands a terminal: a bundle is anybody's."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def shown(value: Any) -> str:
-    text = "nothing" if value is ABSENT else str(value)
+    text = plain("nothing" if value is ABSENT else str(value))
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
@@ -78,7 +83,7 @@ def compare_trees(kind: str, name: str, stands: Any, found: Any, note: str = "")
     places = list(dict.fromkeys((*ours, *theirs)))
     pairs = ((place, ours.get(place, ABSENT), theirs.get(place, ABSENT)) for place in places)
     differing = [
-        f"{name} {place}: says {shown(one)}, recomputed {shown(other)}"
+        f"{name} {plain(place)}: says {shown(one)}, recomputed {shown(other)}"
         for place, one, other in pairs
         if not same(one, other)
     ]
@@ -101,7 +106,7 @@ def compare_tables(kind: str, name: str, stands: bytes, found: bytes) -> Check:
         what += f"{len(other_rows)} of {len(other_head)}, or other columns"
         return Check(kind=kind, of=1, differing=(what,))
     differing = [
-        f"{name} {' '.join(filter(None, theirs[:3]))}, {column}: says {shown(one)}, "
+        f"{name} {plain(' '.join(filter(None, theirs[:3])))}, {plain(column)}: says {shown(one)}, "
         f"recomputed {shown(other)}"
         for ours, theirs in zip(rows, other_rows, strict=True)
         for column, one, other in zip_longest(head, ours, theirs, fillvalue="")

@@ -59,7 +59,7 @@ def part_of(name: str) -> Part | None:
 def belongs(name: str) -> bool:
     """Whether a path is one that a bundle may have, and stays below the run when unpacked."""
     parts = PurePosixPath(name).parts
-    if "/".join(parts) != name or not name.isprintable() or "\\" in name:
+    if not parts or "/".join(parts) != name or not name.isprintable() or "\\" in name:
         return False
     if any(part == ".." or len(part.encode()) > 255 for part in parts):
         return False
@@ -111,7 +111,8 @@ class Manifest:
         try:
             members = [Member(**member) for member in tree.pop("members")]
             manifest = Manifest(members=members, **tree)
-        except (LookupError, TypeError) as error:
+            check_head(manifest)
+        except (LookupError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(str(error)) from None
         names = [member.name for member in members]
         for member in members:
@@ -131,6 +132,20 @@ class Manifest:
 
     def has(self, part: Part) -> bool:
         return part.value not in self.left_out
+
+
+def check_head(manifest: Manifest) -> None:
+    """Raises ValueError: what it says of the run is not what it may say."""
+    for text in (manifest.run, manifest.plan, manifest.passone):
+        if not isinstance(text, str) or not text.isprintable():
+            raise ValueError(f"it names {text!r}")
+    counts = [manifest.pending]
+    for name, part in manifest.left_out.items():
+        if part.keys() != {"files", "bytes"}:
+            raise ValueError(f"left out: {name!r}")
+        counts += [*part.values(), *([] if name in set(Part) else [None])]
+    if not all(type(number) is int and number >= 0 for number in counts):
+        raise ValueError(f"it counts {counts}")
 
 
 def digest_of(manifest: bytes) -> str:

@@ -230,7 +230,11 @@ def quoted_check(digest: str, quoted: str) -> Check:
 
 def tell(path: Path, said: dict[str, Any], checks: Sequence[Check], differing: list[str]) -> None:
     """A line a kind, every place that differs, and the verdict last."""
+    from pipeline import __version__
+
     typer.echo(f"{path}: {words(said)}" if said else f"{path}: no manifest to go by")
+    if said and said["passone"] != __version__:
+        typer.echo(f"  made by passone {said['passone']}, read by {__version__}: they may differ")
     for check in checks:
         typer.echo(f"  {check.line}")
     for place in differing[:MOST_SHOWN]:

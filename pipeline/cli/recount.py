@@ -27,31 +27,38 @@ SUMMARY: Mapping[str, tuple[str, ...]] = {
     "controls and doubts": ("controls", "doubts"),
 }
 """What `report/summary.json` says, by kind; whatever else stands there is `the rest`."""
+UNREADABLE = (
+    *(LookupError, TypeError, ValueError, AttributeError, AssertionError, ArithmeticError),
+    *(RecursionError, OSError),
+)
+"""What reading a file raises that somebody wrote to be read."""
 USED = ("requests", "input_tokens", "cached_tokens", "output_tokens", "cost_usd")
 
 
 def recount(run: RunDir, manifest: Manifest) -> list[Check]:
     """Every check but that of the bytes. What cannot even be read differs, too."""
-    from pipeline.bundle import Check
+    from pipeline.bundle import Check, plain
     from pipeline.outcomes import UserError
 
     checks: list[Check] = []
     try:
-        checks.extend(checked(run, manifest))
-    except (UserError, LookupError, TypeError, ValueError, AttributeError, AssertionError) as error:
+        for check in checked(run, manifest):
+            checks.append(check)
+    except (UserError, *UNREADABLE) as error:
         # Its hashes are right, so somebody wrote it so: no reason to fall over.
         what = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
         after = f"after {checks[-1].kind}" if checks else "from the start"
         said = f"cannot be recomputed, {after}: {what}".replace(f"{run.root}/", "")
-        checks.append(Check(kind="the rest", of=1, differing=(said,)))
+        checks.append(Check(kind="the rest", of=1, differing=(plain(said),)))
     return checks
 
 
 def checked(run: RunDir, manifest: Manifest) -> Iterator[Check]:
-    from pipeline.bundle import Check, Part
+    from pipeline.bundle import Check, Part, plain
     from pipeline.cli.lanes import cut_off_usage
     from pipeline.cli.planning import instances_of
     from pipeline.domain import Usage
+    from pipeline.outcomes import UserError
     from pipeline.results import load, read_plan
 
     def check(kind: str, said: Said) -> Check:
@@ -65,7 +72,11 @@ def checked(run: RunDir, manifest: Manifest) -> Iterator[Check]:
     results = load(run, cut_off=cut_off)
     pending = sum(row.outcome == "pending" for row in results.rows)
     yield check("pending", held([("MANIFEST.json pending", manifest.pending, pending)]))
-    instances = {item.id: item for item in instances_of(plan, run)}
+    try:
+        instances = {item.id: item for item in instances_of(plan, run)}
+    except UserError as error:
+        yield check("instances, by their fingerprint", (1, [plain(str(error))], ""))
+        return
     yield check("instances, by their fingerprint", (len(instances), [], ""))
     if plan["has_control"]:
         yield from verdict_checks(run, results, instances, manifest, check)
@@ -78,9 +89,11 @@ def checked(run: RunDir, manifest: Manifest) -> Iterator[Check]:
 
 def held(pairs: Sequence[tuple[str, Any, Any]], note: str = "") -> Said:
     """(place, what stands there, what was recomputed)."""
-    from pipeline.bundle import same
+    from pipeline.bundle import plain, same
 
-    wrong = [f"{at}: says {one}, recomputed {two}" for at, one, two in pairs if not same(one, two)]
+    wrong = [
+        plain(f"{at}: says {one}, recomputed {two}") for at, one, two in pairs if not same(one, two)
+    ]
     return len(pairs), wrong, note
 
 
@@ -114,6 +127,7 @@ def verdict_checks(
     check: Callable[[str, Said], Check],
 ) -> Iterator[Check]:
     """Findings and tallies, attempts' and controls', from what the tests left."""
+    from pipeline.benchmarks.grading import GRADER
     from pipeline.bundle import Part
     from pipeline.cli.regrade import logs_of
 
@@ -128,6 +142,8 @@ def verdict_checks(
     note = f"{without} have no log" if without else ""
     if not manifest.has(Part.LOGS):
         note = "by their reports alone: the logs were left out"
+    elif results.plan["grader"] != GRADER:
+        note = f"graded under {results.plan['grader']}, read under {GRADER}; {note}".rstrip("; ")
     yield check("verdicts", held(verdicts, note))
     if manifest.has(Part.LOGS):
         yield check("official reports", held(reports))
@@ -165,12 +181,17 @@ def regraded(log: Log, *, by_log: bool) -> tuple[Pair | None, Pair | None]:
         report = saved
     now = words(verdict_of(report, Evidence()))
     place = f"scoring/{log.path.parent.parent.name}/{log.path.parent.name}/report.json"
-    beside = None if saved is None else (place, json_of(saved), json_of(report))
+    beside = None if saved is None else (place, *told_apart(saved, report))
     return (f"ledger, {log.name}", words(log.verdict), now), beside
 
 
-def json_of(tree: Any) -> str:
-    return json.dumps(tree, sort_keys=True)
+def told_apart(saved: Any, report: Any) -> tuple[str, str]:
+    """Two reports as far as they differ, in a line each."""
+    from pipeline.bundle import compare_trees, shown
+
+    differing = compare_trees("", "", saved, report).differing
+    whole = "as a whole" if not differing else "otherwise: " + shown("; ".join(differing))
+    return "as a whole", whole
 
 
 def report_in(path: Path, instance_id: str) -> dict[str, Any] | None:
@@ -283,7 +304,10 @@ def table_checks(
     made = dict(made_of(results, run, found))
     made[bundle.HEADLINE] = making.headline(results)
     made[bundle.ESTIMATES] = making.estimates(results)
-    stands = {name: (run.root / name).read_bytes() for name in made}
+    stands = {name: (run.root / name).read_bytes() for name in made if (run.root / name).is_file()}
+    if gone := made.keys() - stands.keys():
+        said = tuple(f"{name}: is not in the bundle" for name in sorted(gone))
+        yield bundle.Check(kind="tables that there are", of=len(made), differing=said)
     yield from summary_checks(stands.pop("report/summary.json"), made["report/summary.json"])
     kinds = {"report/diagnosis.json": "diagnosis", bundle.ESTIMATES: "pass@k and other estimates"}
     for name in sorted(stands):
