@@ -338,6 +338,15 @@ def controls(members: Members) -> Members:
     return ledger_with(members, "control", change)
 
 
+def an_attempt_less(members: Members) -> Members:
+    return edited(members, "plan.json", ('"attempts": 3', '"attempts": 2'))
+
+
+def a_row_less(members: Members) -> Members:
+    lines = members["ledger/rows.jsonl"].splitlines(keepends=True)
+    return members | {"ledger/rows.jsonl": b"".join([*lines[:5], *lines[6:]])}
+
+
 def a_count(members: Members) -> Members:
     tree = json.loads(members["report/summary.json"])
     tree["outcomes"]["resolved"] += 1
@@ -401,6 +410,8 @@ FORGERIES: dict[str, tuple[Callable[[Members], Members], str]] = {
     "a finding in the ledger": (finding, "verdicts"),
     "a finding and its outcome": (finding_and_outcome, "verdicts"),
     "a count of tokens in the ledger": (tokens, "requests, tokens and cost on tape"),
+    "how many attempts there were": (an_attempt_less, "rows of the ledger"),
+    "a row that is gone": (a_row_less, "rows of the ledger"),
     "a control in the ledger": (controls, "verdicts"),
     "a count of the summary": (a_count, "counts"),
     "an end of an interval": (a_rate, "pass@1, range and intervals"),

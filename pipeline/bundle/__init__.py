@@ -1,9 +1,10 @@
 """A run as evidence that travels: one file with a manifest of hashes, opened as a run again."""
 
-from pipeline.bundle.archive import NAME, Unpacked, is_bundle, unpack, write
+from pipeline.bundle.archive import NAME, is_bundle, write
 from pipeline.bundle.checks import (
     Check,
     compare_lines,
+    compare_pairs,
     compare_tables,
     compare_trees,
     plain,
@@ -25,6 +26,7 @@ from pipeline.bundle.manifest import (
     part_of,
 )
 from pipeline.bundle.opening import looked_into, opened
+from pipeline.bundle.unpacking import Unpacked, unpack
 
 __all__ = [
     "DIGEST_CHARACTERS",
@@ -41,6 +43,7 @@ __all__ = [
     "Unpacked",
     "belongs",
     "compare_lines",
+    "compare_pairs",
     "compare_tables",
     "compare_trees",
     "digest_of",

@@ -56,6 +56,16 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
+def compare_pairs(kind: str, pairs: Sequence[tuple[str, Any, Any]], note: str = "") -> Check:
+    """(place, what stands there, what was recomputed)."""
+    differing = [
+        plain(f"{place}: says {one}, recomputed {other}")
+        for place, one, other in pairs
+        if not same(one, other)
+    ]
+    return Check(kind=kind, of=len(pairs), differing=tuple(differing), note=note)
+
+
 class Absent:
     """Nothing stands there."""
 

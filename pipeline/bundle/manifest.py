@@ -139,7 +139,7 @@ def check_head(manifest: Manifest) -> None:
     for text in (manifest.run, manifest.plan, manifest.passone):
         if not isinstance(text, str) or not text.isprintable():
             raise ValueError(f"it names {text!r}")
-    counts = [manifest.pending]
+    counts: list[object] = [manifest.pending]
     for name, part in manifest.left_out.items():
         if part.keys() != {"files", "bytes"}:
             raise ValueError(f"left out: {name!r}")

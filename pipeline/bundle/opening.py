@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipeline.bundle.archive import Unpacked, unpack
 from pipeline.bundle.manifest import LEDGER, NEEDED
+from pipeline.bundle.unpacking import Unpacked, unpack
 from pipeline.ledger import Ledger
 from pipeline.outcomes import UserError
 from pipeline.rundir import RunDir

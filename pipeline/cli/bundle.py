@@ -100,7 +100,7 @@ def gather(contents: Contents, place: RunDir, without: Sequence[Part]) -> Manife
 
     from pipeline import __version__, diagnose
     from pipeline.bundle import ESTIMATES, HEADLINE, INSTANCES, Manifest, Part
-    from pipeline.cli.exports import made_of
+    from pipeline.cli.exports import estimates, headline, made_of
     from pipeline.cli.lanes import cut_off_usage
     from pipeline.cli.planning import instances_of, rows_to_carry
     from pipeline.results import load
@@ -130,20 +130,6 @@ def gather(contents: Contents, place: RunDir, without: Sequence[Part]) -> Manife
 def lines(rows: Sequence[dict[str, Any]]) -> bytes:
     texts = (json.dumps(row, sort_keys=True, default=str) for row in rows)
     return "".join(f"{text}\n" for text in texts).encode()
-
-
-def headline(results: Any) -> bytes:
-    from pipeline.headline import lines_of
-
-    return "".join(f"{line}\n" for line in lines_of(results)).encode("utf-8", "replace")
-
-
-def estimates(results: Any) -> bytes:
-    from pipeline import tables
-    from pipeline.results.frame import sheet_of
-
-    table = tables.table_of(sheet_of(results), tables.By.ESTIMATE)
-    return tables.render(table, tables.Format.CSV)
 
 
 def summary(manifest: Manifest, digest: str) -> dict[str, Any]:

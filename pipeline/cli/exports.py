@@ -61,3 +61,19 @@ def made_of(
             yield f"report/{name}", tables.render(table, kind)
     for number in range(1, results.k + 1):
         yield f"preds.{number}.jsonl", predictions(results, number).encode()
+
+
+def headline(results: Results) -> bytes:
+    """What `passone status` says first."""
+    from pipeline.headline import lines_of
+
+    return "".join(f"{line}\n" for line in lines_of(results)).encode("utf-8", "replace")
+
+
+def estimates(results: Results) -> bytes:
+    """`passone table --by estimate --format csv`: pass@k and the like."""
+    from pipeline import tables
+    from pipeline.results.frame import sheet_of
+
+    table = tables.table_of(sheet_of(results), tables.By.ESTIMATE)
+    return tables.render(table, tables.Format.CSV)

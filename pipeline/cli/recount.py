@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.bundle import Check, Manifest
-    from pipeline.cli.regrade import Log
-    from pipeline.domain import Instance, Verdict
+    from pipeline.domain import Instance
     from pipeline.ledger import Row
     from pipeline.results import Results
     from pipeline.rundir import RunDir
 
-Said: TypeAlias = "tuple[int, list[str], str]"
-"""How many were held against each other, which differ, and what could not be."""
 SUMMARY: Mapping[str, tuple[str, ...]] = {
     "counts": ("instances", "k", "attempts", "tries", "outcomes", "pending", "blame", "causes"),
     "votes": ("majority",),
@@ -54,51 +50,44 @@ def recount(run: RunDir, manifest: Manifest) -> list[Check]:
 
 
 def checked(run: RunDir, manifest: Manifest) -> Iterator[Check]:
-    from pipeline.bundle import Check, Part, plain
+    from pipeline.bundle import Check, Part, compare_pairs, plain
     from pipeline.cli.lanes import cut_off_usage
     from pipeline.cli.planning import instances_of
+    from pipeline.cli.regraded import verdict_checks
     from pipeline.domain import Usage
     from pipeline.outcomes import UserError
     from pipeline.results import load, read_plan
 
-    def check(kind: str, said: Said) -> Check:
-        of, differing, note = said
-        return Check(kind=kind, of=of, differing=tuple(differing), note=note)
-
     plan = read_plan(run)
-    yield check("plan", held_plan(plan, manifest))
+    yield held_plan(plan, manifest)
     tapes = manifest.has(Part.TAPES)
     cut_off = cut_off_usage(run) if tapes else Usage(**manifest.cut_off or {})
     results = load(run, cut_off=cut_off)
     pending = sum(row.outcome == "pending" for row in results.rows)
-    yield check("pending", held([("MANIFEST.json pending", manifest.pending, pending)]))
+    yield compare_pairs("pending", [("MANIFEST.json pending", manifest.pending, pending)])
+    kind = "instances, by their fingerprint"
     try:
         instances = {item.id: item for item in instances_of(plan, run)}
     except UserError as error:
-        yield check("instances, by their fingerprint", (1, [plain(str(error))], ""))
+        yield Check(kind=kind, of=1, differing=(plain(str(error)),))
         return
-    yield check("instances, by their fingerprint", (len(instances), [], ""))
+    yield Check(kind=kind, of=len(instances))
     if plan["has_control"]:
-        yield from verdict_checks(run, results, instances, manifest, check)
-    yield check("outcomes", held_outcomes(results))
-    yield check("patches", held_patches(run, results))
+        yield from verdict_checks(run, results, instances, by_log=manifest.has(Part.LOGS))
+    else:
+        yield Check(kind="verdicts", of=0, note="imported: there are no logs to read")
+    yield held_rows(run, results)
+    yield held_outcomes(results)
+    yield held_patches(run, results)
     if tapes and results.recorded:
-        yield check("requests, tokens and cost on tape", held_tapes(run, results))
+        yield held_tapes(run, results)
     yield from table_checks(run, results, instances, manifest)
 
 
-def held(pairs: Sequence[tuple[str, Any, Any]], note: str = "") -> Said:
-    """(place, what stands there, what was recomputed)."""
-    from pipeline.bundle import plain, same
-
-    wrong = [
-        plain(f"{at}: says {one}, recomputed {two}") for at, one, two in pairs if not same(one, two)
-    ]
-    return len(pairs), wrong, note
-
-
-def held_plan(plan: Mapping[str, Any], manifest: Manifest) -> Said:
+def held_plan(plan: Mapping[str, Any], manifest: Manifest) -> Check:
     """Its digest, and that what the digest covers is what the plan says."""
+    from pipeline.bundle import compare_pairs
+
     identity = plan["identity"]
     text = json.dumps(identity, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -108,118 +97,38 @@ def held_plan(plan: Mapping[str, Any], manifest: Manifest) -> Said:
     # Of imported verdicts the identity has the file's hash, and the tables a word.
     apart = ["selection"] if plan["has_control"] else ["selection", "grader"]
     parts = [part for part in parts if part[0].rpartition(".")[2] not in apart]
-    return held(
+    return compare_pairs(
+        "plan",
         [
             ("plan.json digest", plan["digest"], digest),
             ("plan.json identity.selection", identity["selection"], drawn),
             ("MANIFEST.json plan", manifest.plan, digest),
             ("MANIFEST.json run", manifest.run, plan["name"]),
             *parts,
-        ]
+        ],
     )
 
 
-def verdict_checks(
-    run: RunDir,
-    results: Results,
-    instances: Mapping[str, Instance],
-    manifest: Manifest,
-    check: Callable[[str, Said], Check],
-) -> Iterator[Check]:
-    """Findings and tallies, attempts' and controls', from what the tests left."""
-    from pipeline.benchmarks.grading import GRADER
-    from pipeline.bundle import Part
-    from pipeline.cli.regrade import logs_of
+def held_rows(run: RunDir, results: Results) -> Check:
+    """That no row was taken out of the ledger, and none stands outside of the plan."""
+    from pipeline.bundle import compare_pairs
+    from pipeline.domain import Attempt
+    from pipeline.ledger import Ledger
 
-    logs = list(logs_of(results.book, instances, run, empties=True))
-    if results.plan["selection"].get("benchmark", "swebench") == "terminal":
-        yield check("verdicts", held_rewards(logs))
-        return
-    graded = [regraded(log, by_log=manifest.has(Part.LOGS)) for log in logs]
-    verdicts = [pair for pair, _ in graded if pair is not None]
-    reports = [pair for _, pair in graded if pair is not None]
-    without = len(logs) - len(verdicts)
-    note = f"{without} have no log" if without else ""
-    if not manifest.has(Part.LOGS):
-        note = "by their reports alone: the logs were left out"
-    elif results.plan["grader"] != GRADER:
-        note = f"graded under {results.plan['grader']}, read under {GRADER}; {note}".rstrip("; ")
-    yield check("verdicts", held(verdicts, note))
-    if manifest.has(Part.LOGS):
-        yield check("official reports", held(reports))
+    with Ledger(run.ledger, read_only=True) as ledger:
+        [(count, last)] = ledger.ask("SELECT count(*), ifnull(max(seq), 0) FROM rows")
+    grid = {Attempt(row.instance_id, row.attempt) for row in results.rows}
+    outside = sorted(results.book.entries.keys() - grid)
+    strange = [
+        (f"ledger, {id_} #{number}", "rows", "no attempt of the plan") for id_, number in outside
+    ]
+    rows = ("ledger/rows.jsonl, its last number", last, count)
+    return compare_pairs("rows of the ledger", [rows, *strange])
 
 
-def words(verdict: Verdict) -> str:
-    """Finding and counts, as they are compared."""
-    one, two = verdict.fail_to_pass, verdict.pass_to_pass
-    counts = f"{one.passed}/{one.total} and {two.passed}/{two.total}"
-    reward = "" if verdict.reward is None else f", reward {verdict.reward:g}"
-    return f"{verdict.finding.value}, tests {counts}{reward}"
-
-
-Pair: TypeAlias = tuple[str, Any, Any]
-
-
-def regraded(log: Log, *, by_log: bool) -> tuple[Pair | None, Pair | None]:
-    """A verdict, and its official report, each beside what the installed swebench makes of it."""
-    from pipeline.benchmarks.grading import grade, spec_of, verdict_of
-    from pipeline.domain import Evidence, Patch
-    from pipeline.outcomes import InfraError
-
-    saved = report_in(log.path.with_name("report.json"), log.instance.id)
-    if by_log:
-        if not log.path.is_file():
-            return None, None
-        patch = log.submission.diff if isinstance(log.submission, Patch) else ""
-        try:
-            report = grade(spec_of(log.instance), log.path, model_patch=patch)
-        except InfraError as error:
-            return (log.name, words(log.verdict), error.detail), None
-    elif saved is None:
-        return None, None
-    else:
-        report = saved
-    now = words(verdict_of(report, Evidence()))
-    place = f"scoring/{log.path.parent.parent.name}/{log.path.parent.name}/report.json"
-    beside = None if saved is None else (place, *told_apart(saved, report))
-    return (f"ledger, {log.name}", words(log.verdict), now), beside
-
-
-def told_apart(saved: Any, report: Any) -> tuple[str, str]:
-    """Two reports as far as they differ, in a line each."""
-    from pipeline.bundle import compare_trees, shown
-
-    differing = compare_trees("", "", saved, report).differing
-    whole = "as a whole" if not differing else "otherwise: " + shown("; ".join(differing))
-    return "as a whole", whole
-
-
-def report_in(path: Path, instance_id: str) -> dict[str, Any] | None:
-    """None: none was saved."""
-    if not path.is_file():
-        return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))[instance_id]
-    return found
-
-
-def held_rewards(logs: Sequence[Log]) -> Said:
-    """Of terminal tasks, by reward or parser."""
-    from pipeline.benchmarks.terminal.saved import grade_again
-
-    pairs, without = [], 0
-    for log in logs:
-        found = grade_again(log.instance, log.path.parent)
-        if found is None:
-            without += 1
-            continue
-        finding, reward, tally = found
-        now = replace(log.verdict, finding=finding, reward=reward, fail_to_pass=tally)
-        pairs.append((f"ledger, {log.name}", words(log.verdict), words(now)))
-    return held(pairs, f"{without} left nothing to read" if without else "")
-
-
-def held_outcomes(results: Results) -> Said:
+def held_outcomes(results: Results) -> Check:
     """What was settled, against what rollout, verdict and controls come to."""
+    from pipeline.bundle import compare_pairs
     from pipeline.domain import Attempt
 
     pairs = []
@@ -230,7 +139,7 @@ def held_outcomes(results: Results) -> Said:
         if written is not None:
             place = f"ledger, {row.instance_id} #{row.attempt}"
             pairs.append((place, told(written), told(found)))
-    return held(pairs)
+    return compare_pairs("outcomes", pairs)
 
 
 def told(settlement: Any) -> str:
@@ -239,8 +148,9 @@ def told(settlement: Any) -> str:
     return ", ".join(f"{key} {value}" for key, value in asdict(settlement).items() if value)
 
 
-def held_patches(run: RunDir, results: Results) -> Said:
+def held_patches(run: RunDir, results: Results) -> Check:
     """Every saved patch against the submission in the ledger."""
+    from pipeline.bundle import compare_pairs
     from pipeline.domain import Attempt, Patch, Rollout, Verdict
 
     pairs = []
@@ -257,19 +167,20 @@ def held_patches(run: RunDir, results: Results) -> Said:
                 name = path.relative_to(run.root).as_posix()
                 kept = patch.diff.encode("utf-8", "surrogateescape")
                 pairs.append((name, hash_of(path.read_bytes()), hash_of(kept)))
-    return held(pairs)
+    return compare_pairs("patches", pairs)
 
 
 def hash_of(content: bytes) -> str:
     return f"sha256 {hashlib.sha256(content).hexdigest()[:12]}"
 
 
-def held_tapes(run: RunDir, results: Results) -> Said:
+def held_tapes(run: RunDir, results: Results) -> Check:
     """What each try used, against what the server counted on its tape."""
+    from pipeline.bundle import compare_pairs
     from pipeline.domain import Attempt, Fault, Rollout
     from pipeline.gateway.tapes import find_tape, read_tape
 
-    pairs: list[Pair] = []
+    pairs: list[tuple[str, Any, Any]] = []
     without = 0
 
     def used(value: Any) -> str:
@@ -288,7 +199,8 @@ def held_tapes(run: RunDir, results: Results) -> Said:
     for row in results.rows:
         entry = results.book.entry(Attempt(row.instance_id, row.attempt))
         without += sum(not hold(rollout) for rollout in entry.rollouts)
-    return held(pairs, f"{without} have no tape" if without else "")
+    note = f"{without} have no tape" if without else ""
+    return compare_pairs("requests, tokens and cost on tape", pairs, note)
 
 
 def table_checks(
@@ -296,14 +208,13 @@ def table_checks(
 ) -> Iterator[Check]:
     """Summary, tables, headline, submissions and diagnosis, made again."""
     from pipeline import bundle, diagnose
-    from pipeline.cli import bundle as making
-    from pipeline.cli.exports import made_of
+    from pipeline.cli.exports import estimates, headline, made_of
 
     known = manifest.has(bundle.Part.TRAJECTORIES)
     found = diagnose.diagnose(results, run, instances) if known else None
     made = dict(made_of(results, run, found))
-    made[bundle.HEADLINE] = making.headline(results)
-    made[bundle.ESTIMATES] = making.estimates(results)
+    made[bundle.HEADLINE] = headline(results)
+    made[bundle.ESTIMATES] = estimates(results)
     stands = {name: (run.root / name).read_bytes() for name in made if (run.root / name).is_file()}
     if gone := made.keys() - stands.keys():
         said = tuple(f"{name}: is not in the bundle" for name in sorted(gone))

@@ -30,7 +30,7 @@ def multiplied(run: RunDir, place: Path, times: int) -> RunDir:
     ids = plan["selection"]["ids"]
     rows = {item.id: item.row for item in dataset.load("demo").instances}
     names = {id_: [f"{id_}.{number}" for number in range(times)] for id_ in ids}
-    fresh = [rows[id_] | {"instance_id": name} for id_ in ids for name in names[id_]]
+    fresh = [{**rows[id_], "instance_id": name} for id_ in ids for name in names[id_]]
     data = place / "rows.jsonl"
     data.write_text("".join(f"{json.dumps(row)}\n" for row in fresh), encoding="utf-8")
     selection = plan["selection"]
