@@ -36,6 +36,13 @@ MEANT = {
     "category": "repos",
 }
 """What other programs call a key of ours; no likeness of letters would tell."""
+TRAINERS = frozenset(
+    (
+        *("loss", "kl", "kl_loss", "kl_coef", "entropy", "grad_norm", "advantage", "advantages"),
+        *("reward", "rewards", "learning_rate", "lr", "weight_decay", "epochs", "warmup_steps"),
+    )
+)
+"""Numbers of a training: no key of ours, and nothing that an endpoint is judged by."""
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -141,6 +148,8 @@ def explain(error: ValidationError, root: type[BaseModel], source: str) -> str:
             told = told or [key for key in dotted(root) if key.rpartition(".")[2] == written]
             meant_keys = " or ".join(told)
             hint = f"did you mean {meant_keys!r}?" if told else f"known: {', '.join(known)}"
+            if written.lower() in TRAINERS and not told:
+                hint = "that is a trainer's business, and passone trains nothing: leave it out"
             lines.append(f"{source}: unknown key {place!r}; {hint}")
         elif problem["type"] == "missing":
             lines.append(f"{source}: {place!r} is missing")

@@ -2,17 +2,16 @@
 
 logs/<run>/
 ├── README             what this directory is, for a stranger
-├── plan.json          the resolved plan, its digest, versions
-├── instances.jsonl    only in a bundle: the rows that were drawn
+├── plan.json          the resolved plan, its digest, versions; out of a bundle, instances.jsonl
 ├── ledger.sqlite      the truth
 ├── lock               held while a process drives the run
 ├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff
-│                                      tape.jsonl.zst
+│                                      tape.jsonl.zst  artifacts/  artifacts.json
 ├── cut-off/           tapes of what came to no row, and is billed: tries cut off, the doctor's look
 ├── scoring/<instance>/<n | gold-…>/   eval.sh  test_output.txt  report.json  patch.diff
 ├── preds.<n>.jsonl    export in the official format, one file an attempt number
 └── report/            summary.json, attempts.csv, instances.csv, table.md, table.tex,
-                       diagnosis.json
+                       diagnosis.json; index.html where somebody asked for it
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ This directory is one evaluation run of passone.
 
 plan.json      what was asked: instances, agent, model, limits; its digest names the experiment
 ledger.sqlite  what happened: one row for every finished try, verdict and settlement
-attempts/      what the agent did, by instance, attempt and try
+attempts/      what the agent did, by instance, attempt and try; artifacts/ is what it made,
+               as it left it: look before you open or run any of that
 cut-off/       what was said and came to no row: in tries that were stopped half-way and are done
                again, and in the look at the endpoint before a run
 scoring/       what the official tests printed, by instance and attempt; gold is the control
@@ -50,7 +50,6 @@ lock, label    hold the run for one process, and name its containers
 
 Running the same config again continues this run; nothing that is finished is done twice.
 """
-
 
 HALF_WRITTEN = re.compile(r"\..+\.(\d+)-[a-z0-9_]{8}")
 
@@ -150,6 +149,11 @@ class RunDir:
     @property
     def report(self) -> Path:
         return self.root / "report"
+
+    @property
+    def endpoint(self) -> Path:
+        """What the driver has last said of its endpoint; absent: nothing was amiss."""
+        return self.scratch / "endpoint.json"
 
     @property
     def scratch(self) -> Path:

@@ -108,7 +108,7 @@ class Runner:
                 raise
             if isinstance(site, MachineSite):
                 # However it stopped: what is graded is what it left.
-                rollout = replace(rollout, submission=site.hand_in())
+                rollout = replace(rollout, submission=site.hand_in(workdir))
             return replace(rollout, drift=lane.drift, asked_seconds=round(lane.asked_seconds, 3))
 
     def _file(self, workdir: Path, attempt: Attempt, number: int, value: Rollout | Fault) -> None:

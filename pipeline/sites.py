@@ -55,8 +55,11 @@ class MachineSite:
     """The id of one that runs already."""
     image: str
     workdir: str
-    hand_in: Callable[[], Snapshot] = field(repr=False, compare=False)
-    """End whatever runs in it, and keep its state. Raises InfraError: it is gone."""
+    hand_in: Callable[[Path], Snapshot] = field(repr=False, compare=False)
+    """End whatever runs in it, and keep its state; artefacts go into a folder here.
+
+    Raises InfraError: it is gone.
+    """
 
 
 Site: TypeAlias = ContainerSite | LocalSite | MachineSite

@@ -25,6 +25,7 @@ import zstandard
 from pipeline.bundle import Manifest, Member, Part, belongs, part_of, unpack, write
 from pipeline.bundle.archive import TRAILER, TRAILER_BYTES, head_of
 from pipeline.bundle.checks import compare_lines, compare_tables, compare_trees, same
+from pipeline.domain import Attempt
 from pipeline.gateway.tapes import lines_of
 from pipeline.ledger import Ledger
 from pipeline.outcomes import UserError
@@ -34,6 +35,7 @@ from tests.test_cli import IDS, ROWS, file_of, prediction, verdicts_of
 
 PASSONE = Path(sys.executable).with_name("passone")
 Members = dict[str, bytes]
+IDS_OF_RUN = ("passone__almanac-27", "passone__ballast-42", "passone__dovetail-35")
 
 
 @pytest.fixture(scope="module")
@@ -526,7 +528,7 @@ def manifest_of(*members: Member) -> bytes:
     "name",
     [
         *("../x", "/etc/passwd", "attempts/../../x", "ledger.sqlite", "attempts", "label"),
-        *("attempts//x", "attempts/./x", "attempts/a\nb", "attempts/a\\b", "notes.txt", ""),
+        *("attempts//x", "attempts/./x", "attempts/a\nb", "notes.txt", ""),
         *(f"attempts/{'x' * 300}", "report/index.html", "scoring/\u202ex", "attempts/x/"),
     ],
 )
@@ -619,7 +621,11 @@ READING: tuple[tuple[str, ...], ...] = (
     *(("status",), ("status", "--evidence"), ("status", "--json"), ("table",), ("diagnose",)),
     *(("table", "--by", "attempt", "--format", "csv"), ("tape", "--format", "jsonl")),
     *(("audit", "--json"), ("regrade",), ("rollouts", "-o", "r.jsonl")),
-    *(("export", "--report-json", "x.json"), ("plan", "--within", "20")),
+    *(
+        ("export", "--report-json", "x.json"),
+        ("plan", "--within", "20"),
+        ("report", "-o", "r.html"),
+    ),
     *(("compare", "--published", "3/9"),),
 )
 
@@ -691,11 +697,15 @@ def test_a_bundle_needs_no_dataset(passone: Passone, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", list(Part))
 def test_a_part_can_be_left_out_and_verify_says_so(
-    part: Part, run: RunDir, file: Path, passone: Passone
+    part: Part, run: RunDir, passone: Passone
 ) -> None:
-    said = passone("bundle", run.root, "-o", "small.passone", "--without", part)
+    copy = Path("copy")
+    shutil.copytree(run.root, copy)
+    kept = RunDir(copy).attempt(Attempt(IDS_OF_RUN[0], 1), 1) / "artifacts" / "made" / "a b.txt"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("by the agent")
+    said = passone("bundle", copy, "-o", "small.passone", "--without", part)
     assert f"· without {part} (" in said.out
-    assert Path("small.passone").stat().st_size < file.stat().st_size
     manifest, members = opened(Path("small.passone"))
     assert not [name for name in members if part_of(name) is part]
     assert not manifest.has(part)
@@ -707,6 +717,7 @@ def test_a_part_can_be_left_out_and_verify_says_so(
         Part.TAPES: "cost on tape",
         Part.TRAJECTORIES: "diagnosis 1",
         Part.LOGS: "official reports",
+        Part.ARTIFACTS: "an artifact",
     }
     assert missing[part] not in said.out
     assert passone("status", "small.passone").status == 0
@@ -726,7 +737,7 @@ def test_a_verdict_without_its_log_is_held_against_its_report(
 def test_an_unknown_part_is_refused(run: RunDir, passone: Passone) -> None:
     said = passone("bundle", run.root, "-o", "x.passone", "--without", "everything")
     assert said.status == 2
-    assert "known: tapes, trajectories, logs" in said.err
+    assert "known: tapes, trajectories, logs, artifacts" in said.err
 
 
 def test_a_run_that_somebody_drives_is_not_bundled(
@@ -804,6 +815,7 @@ def test_every_kind_of_file_has_its_part() -> None:
     assert part_of("attempts/a/1/try-1/trajectory.traj.json") is Part.TRAJECTORIES
     assert part_of("attempts/a/1/try-1/agent.log") is Part.LOGS
     assert part_of("scoring/a/1/test_output.txt") is Part.LOGS
+    assert part_of("attempts/a/1/try-1/artifacts/steps.jsonl") is Part.ARTIFACTS
     for name in ("plan.json", "scoring/a/1/report.json", "attempts/a/1/try-1/patch.diff"):
         assert part_of(name) is None
 

@@ -75,7 +75,7 @@ def test_no_single_score_stands_first_where_more_than_a_fifth_is_infra() -> None
     world = World(rolls={("a-1", 1): [fault(Cause.DISK)], ("b-2", 1): [fault()]})
     assert lines_of(run(world, "a-1", "b-2", "c-3", "d-4"))[:2] == [
         "pass@1 between 50.0 and 100.0 %, no single score: "
-        "2 of 4 attempts (50%) are infra, more than 20%",
+        "2 of 4 attempts (50.0 %) are infra, more than 20.0 %",
         "4 × 1 · 2 resolved · 0 ambiguous · 2 infra (1 disk, 1 endpoint)",
     ]
 
@@ -85,7 +85,7 @@ def test_no_single_score_stands_first_where_most_submitted_nothing() -> None:
     world = World(rolls={(id_, 1): [WITHOUT_PATCH] for id_ in ids[:11]})
     assert lines_of(run(world, *ids))[:2] == [
         "pass@1 between 45.0 and 100.0 %, no single score: "
-        "11 of 20 attempts (55%) submitted nothing, more than 20%",
+        "11 of 20 attempts (55.0 %) submitted nothing, more than 20.0 %",
         "20 × 1 · 9 resolved · 0 ambiguous · 0 infra",
     ]
 
@@ -94,7 +94,7 @@ def test_exactly_a_fifth_is_no_reason_to_doubt_and_the_share_is_the_users_choice
     results = run(World(rolls={("a", 1): [WITHOUT_PATCH]}), "a", "b", "c", "d", "e")
     assert results.doubts() == []
     strict = replace(results, plan=dict(results.plan) | {"trust": {"empty_share": 0.1}})
-    assert strict.doubts() == ["1 of 5 attempts (20%) submitted nothing, more than 10%"]
+    assert strict.doubts() == ["1 of 5 attempts (20.0 %) submitted nothing, more than 10.0 %"]
 
 
 def test_headline_starts_with_partial_while_anything_is_pending() -> None:

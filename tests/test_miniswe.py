@@ -497,7 +497,7 @@ def test_nothing_that_is_written_holds_the_key(name: str, tried: dict[str, Tried
 
 def test_in_a_machine_of_ours_its_own_program_works_with_its_own_prompt(tmp_path: Path) -> None:
     site = MachineSite(
-        container="c0ffee", image="img:1", workdir="/work", hand_in=lambda: Snapshot("s")
+        container="c0ffee", image="img:1", workdir="/work", hand_in=lambda place: Snapshot("s")
     )
     argv = MiniSweAgent().command(an_assignment(tmp_path, site))
     said = read_settings(argv)

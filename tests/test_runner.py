@@ -63,7 +63,7 @@ class Place:
     machine: bool = False
     handed_in: int = 0
 
-    def hand_in(self) -> Snapshot:
+    def hand_in(self, place: Path) -> Snapshot:
         self.handed_in += 1
         return Snapshot("passone/snapshot:1")
 

@@ -128,6 +128,7 @@ def test_by_attempt_is_one_record_an_attempt_with_all_that_is_known(mixed: Resul
         "stop": "",
         "official": None,
         "fail_to_pass": "",
+        "reward": None,
         "pass_to_pass": "",
         "tries": 1,
         "steps": 0,

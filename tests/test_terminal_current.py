@@ -6,13 +6,13 @@ import pytest
 
 from pipeline.benchmarks.terminal.tasks import (
     AgentTerms,
-    Artifact,
     Environment,
     Healthcheck,
     Layout,
     Network,
     Strategy,
 )
+from pipeline.docker.artifacts import Artifact
 from tests.terminal import DATA, current, read, refusal
 
 TIDY = DATA / "current" / "tidy-log"

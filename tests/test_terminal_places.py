@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.benchmarks.terminal.places import (
+    BYTECODE,
     grading,
     normalised,
     scant,
@@ -56,8 +57,8 @@ def test_tests_run_where_nothing_lies_at_their_places_with_variables_of_their_ow
     task = read(current(tmp_path / "a", ASKS))
     assert task.verifier is not None
     shape = grading(task, task.verifier, LIMITS)
-    assert shape.blank == ("/tests", "/logs/verifier")
-    assert shape.variables == {"A": "1", "B": "3"}
+    assert shape.blank == ("/tests", "/logs/verifier", BYTECODE)
+    assert shape.variables == {"A": "1", "B": "3", "PYTHONPYCACHEPREFIX": BYTECODE}
     assert (shape.user, shape.offline) == ("root", False)
 
 

@@ -147,6 +147,12 @@ class OfficialBench:
             )
         return self.task.grade(log, evidence, self.spent_seconds)
 
+    def observed(self) -> Mapping[str, bool] | None:
+        """Each test that the script ran, and whether it passed; None: its time was over."""
+        self.sandbox.put(self.task.script.encode(), EVAL_FILE)
+        done = self._logged(["/bin/bash", EVAL_FILE], self.task.log, self.limits.scoring_seconds)
+        return None if done.timed_out else self.task.statuses(self.workdir / self.task.log)
+
     def early(self) -> Mapping[str, Planted | None] | None:
         """See `pipeline.benchmarks.scrutiny.Bench`."""
         contents = originals(self.task.test_patch, self._content)

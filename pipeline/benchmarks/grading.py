@@ -85,6 +85,16 @@ def statuses_of(spec: Spec, log: Path) -> dict[str, bool]:
     return found
 
 
+def all_statuses_of(spec: Spec, log: Path) -> dict[str, bool]:
+    """Every test that a log has, and whether it passed, by swebench's own parser.
+
+    Raises:
+        InfraError: swebench itself failed on it.
+    """
+    found: dict[str, bool] = read("all", spec, log, "")
+    return found
+
+
 def finding_of(report: dict[str, Any]) -> Finding:
     """The one word of an official report whose patch was applied."""
     if report["resolved"]:
@@ -134,9 +144,15 @@ def statuses_in(spec: Spec, log: Path, model_patch: str) -> dict[str, bool]:
     return {test: test_passed(test, found) for test in present}
 
 
+def all_statuses_in(spec: Spec, log: Path, model_patch: str) -> dict[str, bool]:
+    found, _ = get_logs_eval(spec, str(log))
+    return {test: test_passed(test, found) for test in found}
+
+
 READINGS: Mapping[str, Callable[[Spec, Path, str], Any]] = {
     "report": report_in,
     "statuses": statuses_in,
+    "all": all_statuses_in,
 }
 
 

@@ -19,6 +19,8 @@ from pipeline.ledger import Ledger
 from pipeline.outcomes import UserError
 from pipeline.rundir import HALF_WRITTEN, RunDir
 
+FOUND = ("report/audit.json", "report/select.json")
+"""What other commands have found, and `passone bundle` does not look for again."""
 REDACTED = b"[redacted by passone]"
 STAYS = ("ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm", "lock", "label", ".partial")
 """What is of one machine alone; the ledger travels as text."""
@@ -145,9 +147,9 @@ def files_of(run: RunDir) -> Iterator[tuple[str, Path]]:
                 path = Path(place, name)
                 if not HALF_WRITTEN.fullmatch(name):
                     yield path.relative_to(run.root).as_posix(), plain(path)
-    audit = run.report / "audit.json"
-    if audit.exists():
-        yield "report/audit.json", plain(audit)
+    for name in FOUND:
+        if (run.root / name).exists():
+            yield name, plain(run.root / name)
 
 
 def refuse(error: OSError) -> None:

@@ -26,7 +26,7 @@ NEEDED = ("plan.json", INSTANCES, *LEDGER, "report/summary.json", HEADLINE, ESTI
 """Without these nothing can be recomputed."""
 PLAIN = re.compile(
     r"README|plan\.json|instances\.jsonl|ledger/(?:meta|rows)\.jsonl|preds\.[1-9]\d*\.jsonl"
-    r"|report/(?:summary\.json|diagnosis\.json|audit\.json|attempts\.csv|instances\.csv"
+    r"|report/(?:summary\.json|diagnosis\.json|audit\.json|select\.json|attempts\.csv|instances\.csv"
     r"|estimates\.csv|headline\.txt|table\.md|table\.tex)"
 )
 TREES = ("attempts", "cut-off", "scoring")
@@ -41,6 +41,8 @@ class Part(StrEnum):
     TAPES = "tapes"
     TRAJECTORIES = "trajectories"
     LOGS = "logs"
+    ARTIFACTS = "artifacts"
+    """What was kept of a container; see `pipeline.docker.artifacts`."""
 
 
 def part_of(name: str) -> Part | None:
@@ -49,6 +51,8 @@ def part_of(name: str) -> Part | None:
     file = rest.rpartition("/")[2]
     if top not in TREES:
         return None
+    if top == "attempts" and "/artifacts/" in name:
+        return Part.ARTIFACTS
     if top == "cut-off" or re.fullmatch(r"tape\.jsonl(?:\.zst)?", file):
         return Part.TAPES
     if top == "attempts" and STEPS.fullmatch(file):
@@ -59,7 +63,7 @@ def part_of(name: str) -> Part | None:
 def belongs(name: str) -> bool:
     """Whether a path is one that a bundle may have, and stays below the run when unpacked."""
     parts = PurePosixPath(name).parts
-    if not parts or "/".join(parts) != name or not name.isprintable() or "\\" in name:
+    if not parts or "/".join(parts) != name or not name.isprintable():
         return False
     if any(part == ".." or len(part.encode()) > 255 for part in parts):
         return False

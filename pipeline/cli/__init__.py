@@ -24,12 +24,15 @@ from pipeline.cli import (
     plan,
     reconcile,
     regrade,
+    report,
     rollouts,
     run,
     sample,
     score,
+    select,
     tables,
     tape,
+    watch,
 )
 from pipeline.cli.runs import BORROWED
 from pipeline.outcomes import UserError
@@ -44,8 +47,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    *(plan, sample, doctor, controls, run, score, tables, compare, diagnose, audit, export),
-    *(rollouts, regrade, reconcile, bundle, demo, tape),
+    *(plan, sample, doctor, controls, run, watch, score, tables, compare, diagnose, audit, export),
+    *(report, select, rollouts, regrade, reconcile, bundle, demo, tape),
 ):
     module.register(app)
 

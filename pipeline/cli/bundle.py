@@ -38,7 +38,9 @@ def bundle(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file: run.passone.")],
     without: Annotated[
         list[str] | None,
-        typer.Option(metavar="PART", help="tapes, trajectories or logs; more than once for more."),
+        typer.Option(
+            metavar="PART", help="tapes, trajectories, logs or artifacts; may be repeated."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For a machine.")] = False,
 ) -> None:

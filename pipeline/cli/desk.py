@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from pipeline.outcomes import Blame
+from pipeline.outcomes import Blame, UserError
 
 if TYPE_CHECKING:
     from pipeline.cli.parts import Parts
@@ -42,7 +44,7 @@ class Desk:
         self.run = RunDir((logs / plan.name).absolute())
         self.brake = Brake()
         self.voice = Voice(quiet=quiet)
-        self.terms = make_terms(recipe, say=self.voice.endpoint, halt=self.halt, replayed=replayed)
+        self.terms = make_terms(recipe, say=self.endpoint, halt=self.halt, replayed=replayed)
         self.place = Place(
             kind=recipe.sandbox.kind,
             benchmark=plan.selection.benchmark,
@@ -52,6 +54,12 @@ class Desk:
             cancelled=self.brake.hard,
             say=self.voice.note,
         )
+
+    def endpoint(self, text: str, down: bool) -> None:
+        """What the endpoint does: said here, and left where `passone watch` finds it."""
+        self.voice.endpoint(text, down)
+        with contextlib.suppress(UserError):
+            self.run.write(self.run.endpoint, json.dumps({"said": text, "down": down}))
 
     def halt(self, reason: str, remedy: str) -> None:
         """Going on makes no sense: stop as ^C does, and let it be known why."""

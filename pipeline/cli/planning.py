@@ -13,7 +13,7 @@ from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
     from pipeline.contracts import Release
-    from pipeline.domain import Instance
+    from pipeline.domain import Instance, SandboxLimits
     from pipeline.plan import RunPlan, Selection
     from pipeline.recipe import Recipe, SelectionRecipe
     from pipeline.rundir import RunDir
@@ -234,15 +234,21 @@ def official_grader(benchmark: str) -> str:
     return f"swebench {importlib.metadata.version('swebench')}"
 
 
+def limits_of(recipe: Recipe) -> SandboxLimits:
+    """What a container may have at most."""
+    from pipeline.domain import SandboxLimits
+
+    return SandboxLimits(**recipe.sandbox.model_dump(exclude={"kind", "mirrors"}))
+
+
 def make_plan(
     recipe: Recipe, selection: Selection, *, asks_model: bool = True, grader: str = ""
 ) -> RunPlan:
     """The resolved plan of a recipe."""
-    from pipeline.domain import Limits, Sampling, SandboxLimits
+    from pipeline.domain import Limits, Sampling
     from pipeline.plan import Execution, RunPlan, TrustTerms
 
     replies = replies_path(recipe) if asks_model else None
-    sandbox = recipe.sandbox.model_dump(exclude={"kind", "mirrors"})
     return RunPlan(
         name=recipe.name,
         selection=selection,
@@ -254,7 +260,7 @@ def make_plan(
         attempts=recipe.attempts,
         sampling=Sampling(**recipe.sampling.model_dump()),
         limits=Limits(**recipe.limits.model_dump()),
-        sandbox=SandboxLimits(**sandbox),
+        sandbox=limits_of(recipe),
         execution=Execution(**recipe.execution.model_dump()),
         trust=TrustTerms(**recipe.trust.model_dump()),
     )

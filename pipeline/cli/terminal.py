@@ -22,7 +22,7 @@ def make_machines(place: Place, instances: Sequence[Instance]) -> Sandboxes:
         UserError: a local sandbox is asked for, Docker does not answer, or the embedded tasks'
             base image cannot be had.
     """
-    from pipeline.benchmarks.terminal import places
+    from pipeline.benchmarks.terminal import places, signs
     from pipeline.benchmarks.terminal.taskset import EMBEDDED
     from pipeline.docker import DockerMachines, DockerSandboxes, EmbeddedImages, Images, connect
     from pipeline.docker.building import Builder
@@ -56,4 +56,6 @@ def make_machines(place: Place, instances: Sequence[Instance]) -> Sandboxes:
         ready=ready,
         warn=lambda instance: places.scant(instance, limits),
         built=places.is_built,
+        bearing=signs.candidates,
+        artifacts=lambda instance: places.artifacts(places.task_in(instance)),
     )

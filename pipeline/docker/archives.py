@@ -87,6 +87,11 @@ def unpacked(stream: Iterator[bytes], most_bytes: int | None = None) -> bytes | 
         return file.read(-1 if most_bytes is None else most_bytes + 1) if file else None
 
 
+def reader(stream: Iterator[bytes]) -> IO[bytes]:
+    """A stream of chunks, to be read as a file."""
+    return _Reader(stream)  # type: ignore[return-value]
+
+
 class _Reader(io.RawIOBase):
     """A stream of chunks, read as a file."""
 

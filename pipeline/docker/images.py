@@ -13,7 +13,8 @@ import requests
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
 from pipeline.domain import Cause
-from pipeline.outcomes import InfraError
+from pipeline.outcomes import InfraError, UserError
+from pipeline.wording import count
 
 PULLS = 4
 BACKOFF_SECONDS = 2.0
@@ -163,3 +164,32 @@ def short(error: Exception) -> str:
     """What the daemon said, on one line."""
     text = error.explanation if isinstance(error, APIError) and error.explanation else str(error)
     return " ".join(str(text).split())[:300]
+
+
+def unoffered(images: Images, missing: Sequence[str], total: int) -> list[str]:
+    """A warning about images that are not here, unless a registry offers one of them.
+
+    Raises:
+        UserError: all are missing, and every registry refuses them or is out of reach.
+    """
+    offers = []
+    for reference in missing[:3]:
+        offers.append(images.offered(reference))
+        if not offers[-1].said:
+            return []
+    if not offers:
+        return []
+    said = offers[-1].said
+    some = f"{len(missing)} of {total} images are not here"
+    # Busy now is no reason to refuse a run that takes hours, and asks again.
+    busy = next((offer.said for offer in offers if offer.busy), "")
+    if busy:
+        return [f"{some}, and a registry was too busy to say whether it has them ({busy})"]
+    if len(missing) == total:
+        raise UserError(
+            f"no image of the {count(total, 'instance')} is here, and none can be pulled "
+            f"({said}); load them with `docker load`, or name a mirror in sandbox.mirrors"
+        )
+    return [
+        f"{some} and may not be pullable ({said}); their instances will end as infra, cause image"
+    ]

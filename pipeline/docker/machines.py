@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
+from pipeline.docker.artifacts import Artifact, absolute, keep
+from pipeline.docker.changes import (
+    Change,
+    Original,
+    Surroundings,
+    changes_of,
+    label,
+    labelled,
+    remove,
+)
 from pipeline.docker.container import ERRORS, DockerSandbox
 from pipeline.docker.images import cause_of, short
 from pipeline.docker.sandbox import RUN_LABEL, DockerSandboxes
@@ -17,6 +28,8 @@ from pipeline.outcomes import InfraError, UserError
 from pipeline.sites import MachineSite, Site
 
 REPOSITORY = "passone/snapshot"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Docker's own, where an image says nothing."""
 OUTPUT_CAP_BYTES = 16 * 1024 * 1024
 
 
@@ -25,6 +38,8 @@ class Handed(Protocol):
 
     @property
     def id(self) -> str: ...
+    @property
+    def workdir(self) -> str: ...
     def failure(self, error: Exception) -> InfraError:
         """What an error of the daemon's means, if the container died of it."""
 
@@ -44,6 +59,10 @@ class DockerMachines:
     warn: Callable[[Instance], str] = lambda instance: ""
     built: Callable[[Instance], bool] = lambda instance: False
     """Whether its image is made here, once it is needed."""
+    bearing: Callable[[Iterable[Change], Surroundings], Sequence[Change]] = lambda found, around: ()
+    """Which of an agent's changes are to be remembered with what it hands in."""
+    artifacts: Callable[[Instance], Sequence[Artifact]] = lambda instance: ()
+    """What else is to be kept of an agent's container."""
     name: str = "docker"
     _sites: dict[str, DockerSandbox] = field(default_factory=dict)
 
@@ -79,31 +98,76 @@ class DockerMachines:
 
     @contextlib.contextmanager
     def start(
-        self, instance: Instance, shape: Shape, snapshot: Snapshot | None = None
+        self,
+        instance: Instance,
+        shape: Shape,
+        snapshot: Snapshot | None = None,
+        *,
+        without: Collection[Change] = (),
     ) -> Iterator[DockerSandbox]:
         """A container of a snapshot, or of the instance's image.
+
+        Args:
+            without: what is as the image has it again before anything runs there.
 
         Raises:
             InfraError: no image, no daemon, no room; or the snapshot is gone.
         """
-        digest = self.plain.digest(instance)
-        if snapshot is not None:
-            found = self.plain.images.local(snapshot.image)
-            if found is None:
-                text = f"the snapshot {snapshot.image} is no longer here, so it cannot be graded"
-                raise InfraError(Cause.IMAGE, text, final=True)
-            digest = found
+        digest = self._kept(snapshot) if snapshot else self.plain.digest(instance)
         shape = replace(shape, workdir=shape.workdir or self._config(digest, "WorkingDir") or "/")
-        with self.plain.start(digest, instance.id, shape) as sandbox:
+
+        def put_back(sandbox: DockerSandbox) -> None:
+            if without:
+                with self.original(instance) as original:
+                    original.put_back(without, sandbox)
+
+        with self.plain.start(digest, instance.id, shape, before=put_back) as sandbox:
             sandbox.cap_bytes = OUTPUT_CAP_BYTES
+            if without:
+                remove(without, sandbox)
             yield sandbox
 
+    def _kept(self, snapshot: Snapshot) -> str:
+        found = self.plain.images.local(snapshot.image)
+        if found is None:
+            text = f"the snapshot {snapshot.image} is no longer here, so it cannot be graded"
+            raise InfraError(Cause.IMAGE, text, final=True)
+        return found
+
+    @contextlib.contextmanager
+    def original(self, instance: Instance) -> Iterator[Original]:
+        """The files of an instance's image. Raises InfraError: no image, no daemon, no room."""
+        with self.plain.unstarted(self.plain.digest(instance), instance.id) as identifier:
+            try:
+                yield Original(self.plain.client.api, identifier)
+            except ERRORS as error:
+                raise InfraError(cause_of(error, Cause.SANDBOX), short(error)) from error
+
+    def changes(self, snapshot: Snapshot) -> tuple[Sequence[Change], Surroundings]:
+        """What was remembered with a snapshot, and where commands are begun there.
+
+        Raises:
+            InfraError: it is gone.
+        """
+        digest = self._kept(snapshot)
+        labels = self._configured(digest).get("Labels")
+        return labelled(labels), self._surroundings(digest)
+
+    def _surroundings(self, digest: str, workdir: str = "") -> Surroundings:
+        variables = self._configured(digest).get("Env") or ()
+        path = next((item[5:] for item in variables if item.startswith("PATH=")), PATH)
+        workdir = workdir or self._config(digest, "WorkingDir") or "/"
+        return Surroundings(workdir=workdir, path=tuple(filter(None, path.split(":"))))
+
     def _config(self, digest: str, key: str) -> str:
+        return str(self._configured(digest).get(key) or "")
+
+    def _configured(self, digest: str) -> Mapping[str, Any]:
         try:
-            config = self.plain.client.images.get(digest).attrs.get("Config") or {}
+            config = self.plain.client.images.get(digest).attrs.get("Config")
         except ERRORS as error:
             raise InfraError(cause_of(error, Cause.SANDBOX), short(error)) from error
-        return str(config.get(key) or "")
+        return config or {}
 
     @contextlib.contextmanager
     def site(self, instance: Instance, attempt: Attempt) -> Iterator[Site]:
@@ -119,27 +183,39 @@ class DockerMachines:
                     container=sandbox.id,
                     image=instance.image,
                     workdir=sandbox.workdir,
-                    hand_in=lambda: self.hand_in(instance, sandbox),
+                    hand_in=lambda place: self.hand_in(instance, sandbox, place),
                 )
             finally:
                 del self._sites[sandbox.id]
 
-    def hand_in(self, instance: Instance, sandbox: Handed) -> Snapshot:
+    def hand_in(self, instance: Instance, sandbox: Handed, place: Path | None = None) -> Snapshot:
         """End all that runs in a container, and keep its state as an image.
+
+        Args:
+            place: the folder on this machine for its artefacts; None: they are not kept.
 
         Raises:
             InfraError: it is gone, or there is no room.
         """
         api = self.plain.client.api
+        digest = self.digest(instance)
+        around = self._surroundings(digest, sandbox.workdir)
         try:
             api.kill(sandbox.id)
+            changes = self.bearing(changes_of(api, sandbox.id), around)
         except ERRORS as error:
             raise sandbox.failure(error) from error
+        if place is not None:
+            wanted = absolute(self.artifacts(instance), around.workdir)
+            keep(api, sandbox.id, list(wanted), place)
         tag = f"{self.plain.run_key}-{secrets.token_hex(6)}"
         # Whoever worked in it may have been somebody else than the image says.
-        user = self._config(self.digest(instance), "User") or "root"
+        user = self._config(digest, "User") or "root"
+        told = {"Labels": label(changes), "WorkingDir": around.workdir}
         try:
-            api.commit(sandbox.id, REPOSITORY, tag, pause=False, changes=[f"USER {user}"])
+            api.commit(
+                sandbox.id, REPOSITORY, tag, pause=False, changes=[f"USER {user}"], conf=told
+            )
         except ERRORS as error:
             cause = cause_of(error, Cause.SANDBOX)
             raise InfraError(cause, f"its state could not be kept: {short(error)}") from error

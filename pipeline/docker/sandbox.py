@@ -14,13 +14,12 @@ import requests
 from docker.errors import DockerException, NotFound
 
 from pipeline.docker.container import ERRORS, DockerSandbox
-from pipeline.docker.images import Images, cause_of, foreign, short
+from pipeline.docker.images import Images, cause_of, foreign, short, unoffered
 from pipeline.docker.shapes import IDLE, Shape, plain
 from pipeline.docker.watch import Watch
 from pipeline.domain import Attempt, Cause, Fault, Instance, SandboxLimits
 from pipeline.outcomes import InfraError, UserError
 from pipeline.sites import ContainerSite, Site
-from pipeline.wording import count
 
 API_SECONDS = 120
 PROBE_SECONDS = 20
@@ -83,36 +82,7 @@ class DockerSandboxes:
                     warnings += self._foreign(instance.image)
         except InfraError as error:
             raise UserError(f"{error.detail}; start Docker and run again") from None
-        return [*warnings, *self._unoffered(list(missing.values()), len(instances))]
-
-    def _unoffered(self, missing: Sequence[str], total: int) -> list[str]:
-        """A warning about images that are not here, unless a registry offers one of them.
-
-        Raises:
-            UserError: all are missing, and every registry refuses them or is out of reach.
-        """
-        offers = []
-        for reference in missing[:3]:
-            offers.append(self.images.offered(reference))
-            if not offers[-1].said:
-                return []
-        if not offers:
-            return []
-        said = offers[-1].said
-        some = f"{len(missing)} of {total} images are not here"
-        # Busy now is no reason to refuse a run that takes hours, and asks again.
-        busy = next((offer.said for offer in offers if offer.busy), "")
-        if busy:
-            return [f"{some}, and a registry was too busy to say whether it has them ({busy})"]
-        if len(missing) == total:
-            raise UserError(
-                f"no image of the {count(total, 'instance')} is here, and none can be pulled "
-                f"({said}); load them with `docker load`, or name a mirror in sandbox.mirrors"
-            )
-        return [
-            f"{some} and may not be pullable "
-            f"({said}); their instances will end as infra, cause image"
-        ]
+        return [*warnings, *unoffered(self.images, list(missing.values()), len(instances))]
 
     def _foreign(self, reference: str) -> list[str]:
         machines = foreign(self.client, reference)
@@ -142,8 +112,18 @@ class DockerSandboxes:
         return self.start(digest, instance.id, plain(self.limits, offline=offline))
 
     @contextlib.contextmanager
-    def start(self, digest: str, instance_id: str, shape: Shape) -> Iterator[DockerSandbox]:
+    def start(
+        self,
+        digest: str,
+        instance_id: str,
+        shape: Shape,
+        *,
+        before: Callable[[DockerSandbox], None] = lambda sandbox: None,
+    ) -> Iterator[DockerSandbox]:
         """A container of an image that is here. It is killed and removed at once on leaving.
+
+        Args:
+            before: what is done to it before anything runs in it.
 
         Raises:
             InfraError: no daemon, no room, or an image that does not run.
@@ -167,6 +147,7 @@ class DockerSandboxes:
                     workdir=shape.workdir,
                     user=shape.user,
                 )
+                before(sandbox)
                 sandbox.begin()
                 yield sandbox
             except (DockerException, requests.RequestException) as error:
@@ -206,6 +187,22 @@ class DockerSandboxes:
             network_disabled=shape.offline,
         )
         return str(made["Id"])
+
+    @contextlib.contextmanager
+    def unstarted(self, digest: str, instance_id: str) -> Iterator[str]:
+        """The id of a container in which nothing ever runs: its files can be read.
+
+        Raises:
+            InfraError: no daemon, or no room.
+        """
+        try:
+            identifier = self._create(digest, self._labels(instance_id), Shape())
+        except ERRORS as error:
+            raise InfraError(cause_of(error, Cause.SANDBOX), short(error)) from error
+        try:
+            yield identifier
+        finally:
+            self._drop(identifier)
 
     @contextlib.contextmanager
     def site(self, instance: Instance, attempt: Attempt) -> Iterator[Site]:

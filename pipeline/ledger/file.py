@@ -147,8 +147,13 @@ class Ledger:
         except sqlite3.Error as error:
             raise ValueError(str(error)) from None
 
-    def rows(self, kind: Kind | None = None, attempt: Attempt | None = None) -> Iterator[Row]:
+    def rows(
+        self, kind: Kind | None = None, attempt: Attempt | None = None, *, after: int = 0
+    ) -> Iterator[Row]:
         """All rows, or those of a kind or an attempt, in the order in which they were committed.
+
+        Args:
+            after: only those behind this number.
 
         Raises:
             UserError: the file is no ledger of ours.
@@ -156,12 +161,12 @@ class Ledger:
         wanted: dict[str, str | int] = {} if kind is None else {"kind": kind.value}
         if attempt is not None:
             wanted |= {"instance": attempt.instance_id, "attempt": attempt.number}
-        where = " AND ".join(f"{name} = ?" for name in wanted) or "1"
+        where = " AND ".join([*(f"{name} = ?" for name in wanted), "seq > ?"])
         try:
             found = self._db.execute(
                 "SELECT seq, kind, instance, attempt, try, type, body FROM rows"
                 f" WHERE {where} ORDER BY seq",
-                tuple(wanted.values()),
+                (*wanted.values(), after),
             )
             for seq, stage, instance, number, try_number, name, body in found:
                 yield Row(

@@ -93,16 +93,20 @@ class Results:
             "high": high[0] if high else None,
         }
 
-    def reward(self) -> dict[str, Any] | None:
+    def reward(self, ids: Sequence[str] | None = None) -> dict[str, Any] | None:
         """The mean over valid attempts, as pass@1 is; None: the benchmark gives no fractions.
 
         Its interval is Wilson's, as if each reward were 0 or 1: it may be too wide, never too
         narrow.
+
+        Args:
+            ids: only over these instances; None: over all.
         """
         if all(row.reward is None for row in self.rows):
             return None
-        groups = self.groups.values()
-        found = interval([[row.earned for row in group if row.counted] for group in groups])
+        groups = self.groups
+        chosen = groups.values() if ids is None else [groups[id_] for id_ in ids]
+        found = interval([[row.earned for row in group if row.counted] for group in chosen])
         return {"mean": found[0], "ci95": list(found[1:])} if found else None
 
     def majority(self) -> dict[str, Any]:
@@ -174,8 +178,8 @@ class Results:
         if self.plan["agent"] == "empty":
             empty = []
         return [
-            f"{len(rows)} of {count(len(over), 'attempt')} ({len(rows) / len(over):.0%}) {what}, "
-            f"more than {terms[share]:.0%}"
+            f"{len(rows)} of {count(len(over), 'attempt')} ({100 * len(rows) / len(over):.1f} %) "
+            f"{what}, more than {100 * terms[share]:.1f} %"
             for rows, what, share in (
                 (infra, "are infra", "infra_share"),
                 (empty, "submitted nothing", "empty_share"),

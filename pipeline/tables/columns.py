@@ -139,6 +139,7 @@ COLUMNS: dict[By, Sequence[Column]] = {
         count("official", wide=True),
         Column("fail_to_pass", wide=True),
         Column("pass_to_pass", wide=True),
+        Column("reward", NUMBER, wide=True),
         count("tries"),
         count("steps"),
         Column("requests", INTEGER, Unit.REQUESTS, wide=True),

@@ -25,7 +25,6 @@ from pipeline.benchmarks.terminal.tasks import (
     SOLUTION,
     TESTS,
     AgentTerms,
-    Artifact,
     Chapter,
     Layout,
     Solution,
@@ -33,6 +32,7 @@ from pipeline.benchmarks.terminal.tasks import (
     Task,
     Verifier,
 )
+from pipeline.docker.artifacts import Artifact
 from pipeline.outcomes import UserError
 
 CANARY = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Protocol
 
 from pipeline.benchmarks.terminal.contents import for_container
 from pipeline.benchmarks.terminal.tasks import (
+    ARTIFACTS,
     REWARDS,
     SOLUTION,
     TESTS,
@@ -22,6 +23,7 @@ from pipeline.benchmarks.terminal.tasks import (
 )
 from pipeline.benchmarks.terminal.taskset import task_of
 from pipeline.docker.archives import packed_folders, packed_places
+from pipeline.docker.artifacts import Artifact
 from pipeline.docker.building import Builder, Plan
 from pipeline.docker.shapes import Shape
 from pipeline.domain import Cause, Instance, SandboxLimits
@@ -29,6 +31,9 @@ from pipeline.outcomes import InfraError, UserError
 from pipeline.process import Completed
 
 PREPARE_SECONDS = 60.0
+BYTECODE = "/var/cache/passone-bytecode"
+"""Where Python looks for compiled modules while tests run, instead of beside their sources."""
+NOTHING: Mapping[str, bytes] = {}
 
 
 class Machine(Protocol):
@@ -104,6 +109,11 @@ def normalised(task: Task, context: Path) -> dict[str, bytes]:
     return found
 
 
+def artifacts(task: Task) -> list[Artifact]:
+    """What is kept of the container that an agent has left."""
+    return [*task.artifacts, Artifact(source=ARTIFACTS, optional=True)]
+
+
 def memory_mb(task: Task, limits: SandboxLimits) -> int:
     """The smaller of what a task asks for and what the config allows; zero: no limit."""
     return int(smaller(task.environment.memory_mb, limits.memory_gb * 1024))
@@ -156,9 +166,14 @@ def grading(task: Task, verifier: Verifier, limits: SandboxLimits) -> Shape:
     return replace(
         working(task, limits),
         user=verifier.user or task.environment.user,
-        variables={**task.environment.variables, **verifier.variables},
+        # What an agent has left compiled is not held against its source by every Python.
+        variables={
+            "PYTHONPYCACHEPREFIX": BYTECODE,
+            **task.environment.variables,
+            **verifier.variables,
+        },
         offline=limits.network == "off" or network is Network.NONE,
-        blank=(TESTS, REWARDS),
+        blank=(TESTS, REWARDS, BYTECODE),
     )
 
 
@@ -194,11 +209,20 @@ def wait_until_well(check: Healthcheck, machine: Machine, sleep: Callable[[float
     raise InfraError(Cause.SANDBOX, text)
 
 
-def put_tests(task: Task, verifier: Verifier, machine: Machine) -> None:
-    """Copy the tests in, without Windows line ends. Raises InfraError: the daemon failed."""
-    machine.put_all(packed_places(REWARDS), "/")
+def put_tests(
+    task: Task, verifier: Verifier, machine: Machine, planted: Mapping[str, bytes] = NOTHING
+) -> None:
+    """Copy the tests in, without Windows line ends.
+
+    Args:
+        planted: what a file is to hold instead, by its name.
+
+    Raises:
+        InfraError: the daemon failed.
+    """
+    machine.put_all(packed_places(REWARDS, BYTECODE), "/")
     # The older layout's script lies beside its folder.
-    put(machine, *verifier.folders, verifier.script, at=TESTS)
+    put(machine, *verifier.folders, verifier.script, at=TESTS, instead=planted)
 
 
 def put_solution(task: Task, solution: Solution, machine: Machine) -> None:
@@ -207,7 +231,11 @@ def put_solution(task: Task, solution: Solution, machine: Machine) -> None:
     put(machine, *beside, solution.script, at=SOLUTION[Layout(task.layout)])
 
 
-def put(machine: Machine, *places: Path, at: str) -> None:
+def put(machine: Machine, *places: Path, at: str, instead: Mapping[str, bytes] = NOTHING) -> None:
     """Files and what lies in folders, into a folder that is made where it is not there."""
-    with packed_folders(*places, prefix=f"{at.strip('/')}/", change=for_container) as archive:
+
+    def change(name: str, content: bytes) -> bytes:
+        return for_container(name, instead.get(name, content))
+
+    with packed_folders(*places, prefix=f"{at.strip('/')}/", change=change) as archive:
         machine.put_all(archive, "/")

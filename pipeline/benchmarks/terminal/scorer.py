@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from pipeline.benchmarks.terminal.apart import Apart, Terms
 from pipeline.benchmarks.terminal.parsers import Unread, read_tests
 from pipeline.benchmarks.terminal.places import (
     Machine,
@@ -21,7 +22,9 @@ from pipeline.benchmarks.terminal.places import (
     task_in,
 )
 from pipeline.benchmarks.terminal.rewards import JSON, LIMIT_BYTES, TEXT, NoReward, read_reward
+from pipeline.benchmarks.terminal.signs import signs
 from pipeline.benchmarks.terminal.tasks import GRADER, REWARDS, Parser, Task
+from pipeline.docker.changes import Change, Original, Surroundings
 from pipeline.docker.shapes import Shape
 from pipeline.domain import (
     Attempt,
@@ -40,6 +43,7 @@ from pipeline.domain import (
 from pipeline.outcomes import InfraError
 from pipeline.process import Completed
 
+PLAIN = Terms()
 LOG = "test_output.txt"
 SOLUTION_LOG = "solution.txt"
 NO_LIMIT_SECONDS = 24 * 3600.0
@@ -51,8 +55,15 @@ class Machines(Protocol):
     def digest(self, instance: Instance) -> str: ...
     def open(self, instance: Instance) -> AbstractContextManager[Machine]: ...
     def start(
-        self, instance: Instance, shape: Shape, snapshot: Snapshot | None = None
+        self,
+        instance: Instance,
+        shape: Shape,
+        snapshot: Snapshot | None = None,
+        *,
+        without: Collection[Change] = (),
     ) -> AbstractContextManager[Machine]: ...
+    def original(self, instance: Instance) -> AbstractContextManager[Original]: ...
+    def changes(self, snapshot: Snapshot) -> tuple[Sequence[Change], Surroundings]: ...
     def hand_in(self, instance: Instance, sandbox: Machine) -> Snapshot: ...
     def discard(self, names: Collection[str]) -> None: ...
 
@@ -99,6 +110,7 @@ class TerminalScorer:
         if given:
             assert isinstance(submission, Snapshot)
             verdict = self._graded(task, instance, submission, workdir)
+            verdict = self._believed(task, instance, submission, verdict, workdir)
         else:
             made = self._made(task, instance, workdir, solved=isinstance(submission, Reference))
             verdict = self._passing(task, instance, made, workdir)
@@ -148,12 +160,48 @@ class TerminalScorer:
                 return self._verdict(Finding.TESTS_DID_NOT_RUN, done, text)
             return self.machines.hand_in(instance, machine)
 
-    def _graded(self, task: Task, instance: Instance, snapshot: Snapshot, workdir: Path) -> Verdict:
+    def _believed(
+        self, task: Task, instance: Instance, snapshot: Snapshot, verdict: Verdict, workdir: Path
+    ) -> Verdict:
+        """The verdict on what an agent has left, looked at again where it earned anything."""
+        made: list[Snapshot | Verdict] = []
+
+        def oracle() -> Snapshot | None:
+            if task.solution is not None and not made:
+                made.append(self._made(task, instance, workdir, solved=True))
+            return next((one for one in made if isinstance(one, Snapshot)), None)
+
+        def grade(snapshot: Snapshot, terms: Terms, label: str) -> Verdict:
+            place = workdir / label
+            place.mkdir(exist_ok=True)
+            return self._graded(task, instance, snapshot, place, terms)
+
+        def bearing(snapshot: Snapshot) -> Collection[Change]:
+            found, around = self.machines.changes(snapshot)
+            if not found:
+                return ()
+            with self.machines.original(instance) as original:
+                return signs(found, around, original.has)
+
+        assert task.verifier is not None, "a task without one is skipped"
+        try:
+            return Apart(grade, bearing, oracle).believed(verdict, snapshot, task.verifier)
+        finally:
+            self.machines.discard([one.image for one in made if isinstance(one, Snapshot)])
+
+    def _graded(
+        self,
+        task: Task,
+        instance: Instance,
+        snapshot: Snapshot,
+        workdir: Path,
+        terms: Terms = PLAIN,
+    ) -> Verdict:
         verifier = task.verifier
         assert verifier is not None, "a task without one is skipped"
         shape = grading(task, verifier, self.limits)
-        with self.machines.start(instance, shape, snapshot) as machine:
-            put_tests(task, verifier, machine)
+        with self.machines.start(instance, shape, snapshot, without=terms.without) as machine:
+            put_tests(task, verifier, machine, terms.planted)
             log = workdir / LOG
             seconds = verifier.seconds
             done = machine.run(verifier.command, timeout_seconds=seconds, output=log)

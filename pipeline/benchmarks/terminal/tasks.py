@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-GRADER = "terminal 1"
+from pipeline.docker.artifacts import Artifact
+
+GRADER = "terminal 2"
 """Raised whenever a verdict may come out otherwise than before."""
 TESTS = "/tests"
 """Where the tests are put, once the agent has stopped."""
 REWARDS = "/logs/verifier"
 """Where the current layout's tests leave their reward."""
+ARTIFACTS = "/logs/artifacts"
+"""What an agent leaves here is kept, whether its task asks for it or not."""
 SOLUTION = {"current": "/solution", "older": "/oracle"}
 """Where the reference solution is put, by layout."""
 
@@ -133,16 +137,6 @@ class Solution:
     seconds: float | None = None
     """None: no limit."""
     variables: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
-    """What is to be kept of a container."""
-
-    source: str
-    destination: str = ""
-    """Below a directory of artefacts; empty: as the source is called."""
-    exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

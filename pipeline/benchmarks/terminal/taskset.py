@@ -87,10 +87,15 @@ def load(name: str, split: str = "") -> TaskSet:
     skipped = {one.id: one.reason for one in found if one.reason}
     if not found:
         raise UserError(
-            f"dataset {name!r}: no task there: expected folders with task.toml or task.yaml"
+            f"dataset {name!r}: no task there; name a folder whose own folders, up to three deep, "
+            "have a task.toml or a task.yaml"
         )
     if len(skipped) == len(found):
-        raise UserError(f"dataset {name!r}: no task there can be run: {told(skipped)}")
+        reasons = told(skipped).replace("; ", ", ")
+        raise UserError(
+            f"dataset {name!r}: no task there can be run: {reasons}; name another folder, or mend "
+            "one of them"
+        )
     instances = [to_instance(one) for one in found if not one.reason]
     return TaskSet(name=name, revision="", instances=instances, skipped=skipped)
 
