@@ -2,7 +2,7 @@
 
 logs/<run>/
 ├── README             what this directory is, for a stranger
-├── plan.json          the resolved plan, its digest, versions
+├── plan.json          the resolved plan, its digest, versions; out of a bundle, instances.jsonl
 ├── ledger.sqlite      the truth
 ├── lock               held while a process drives the run
 ├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff
@@ -50,7 +50,6 @@ lock, label    hold the run for one process, and name its containers
 
 Running the same config again continues this run; nothing that is finished is done twice.
 """
-
 
 HALF_WRITTEN = re.compile(r"\..+\.(\d+)-[a-z0-9_]{8}")
 
@@ -134,6 +133,10 @@ class RunDir:
     @property
     def plan(self) -> Path:
         return self.root / "plan.json"
+
+    @property
+    def instances(self) -> Path:
+        return self.root / "instances.jsonl"
 
     @property
     def ledger(self) -> Path:

@@ -14,6 +14,7 @@ import typer
 from pipeline import __version__
 from pipeline.cli import (
     audit,
+    bundle,
     compare,
     controls,
     demo,
@@ -33,6 +34,7 @@ from pipeline.cli import (
     tape,
     watch,
 )
+from pipeline.cli.runs import BORROWED
 from pipeline.outcomes import UserError
 
 app = typer.Typer(
@@ -46,7 +48,7 @@ app = typer.Typer(
 )
 for module in (
     *(plan, sample, doctor, controls, run, watch, score, tables, compare, diagnose, audit, export),
-    *(report, select, rollouts, regrade, reconcile, demo, tape),
+    *(report, select, rollouts, regrade, reconcile, bundle, demo, tape),
 ):
     module.register(app)
 
@@ -75,3 +77,5 @@ def main() -> None:
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(141)
+    finally:
+        BORROWED.close()

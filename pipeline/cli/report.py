@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.cli.runs import is_bundled, run_at
+
 if TYPE_CHECKING:
     from pipeline.report import Source, Written
 
@@ -19,11 +21,16 @@ EPILOG = """Examples:
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="One to four run directories.")
+        list[Path],
+        typer.Argument(metavar="RUN...", help="One to four run directories, or bundles."),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file; else report/index.html of the run."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file; else report/index.html of the run, or beside a bundle.",
+        ),
     ] = None,
     every: Annotated[
         bool,
@@ -38,14 +45,15 @@ def report(
     from pipeline.cli.rollouts import watched
     from pipeline.outcomes import UserError
     from pipeline.report import MOST_RUNS, write_report
-    from pipeline.rundir import RunDir
 
     if len(runs) > MOST_RUNS:
         raise UserError(f"passone report: {len(runs)} runs; up to {MOST_RUNS} stand side by side")
     sources = [source_of(path) for path in runs]
     if output is None:
         name = "index.html" if len(runs) == 1 else "compared.html"
-        output = RunDir(runs[0]).report / name
+        first = sources[0].run.report / name
+        # What was unpacked goes when the command ends.
+        output = runs[0].with_suffix(".html") if is_bundled(runs[0]) else first
     try:
         with watched(sum(len(source.results.rows) for source in sources)) as step:
             made = write_report(output, sources, every=every, step=step)
@@ -65,12 +73,11 @@ def source_of(path: Path) -> Source:
     from pipeline.cli.planning import instances_of
     from pipeline.outcomes import UserError
     from pipeline.results import load
-    from pipeline.rundir import RunDir
 
-    run = RunDir(path)
+    run = run_at(path)
     results = load(run, cut_off=cut_off_usage(run))
     try:
-        instances = {item.id: item for item in instances_of(results.plan)}
+        instances = {item.id: item for item in instances_of(results.plan, run)}
     except UserError as error:
         typer.echo(f"note: {path}: without issues and gold patches: {error}", err=True)
         instances = {}

@@ -40,7 +40,7 @@ def run_recipe(
     from pipeline.cli.desk import Desk
     from pipeline.cli.lanes import open_lanes, pay_before
     from pipeline.cli.look import budget_warnings, look
-    from pipeline.rundir import RunDir
+    from pipeline.cli.runs import run_at
 
     parts.check_benchmark(recipe.selection.benchmark, recipe.agent.name, rescore=rescore)
     agent = parts.make_agent(recipe.agent.name, recipe.agent.options)
@@ -60,7 +60,7 @@ def run_recipe(
         desk.voice.note(remark)
     recording = None
     if replay is not None:
-        recording = replays.open_recording(RunDir(replay), plan, desk.run, strict=strict)
+        recording = replays.open_recording(run_at(replay), plan, desk.run, strict=strict)
         for warning in replays.check_tapes(recording, plan):
             desk.voice.note(warning)
     status = desk.finished(instances) if begun else None

@@ -16,6 +16,7 @@ from pipeline.diagnose.report import (
     record_of,
     report_of,
     to_json,
+    to_text,
     with_modes,
 )
 from pipeline.diagnose.rules import RULES, Mode, Rule, diagnosis
@@ -41,5 +42,6 @@ __all__ = [
     "record_of",
     "report_of",
     "to_json",
+    "to_text",
     "with_modes",
 ]

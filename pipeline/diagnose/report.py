@@ -234,8 +234,12 @@ def keep(results: Results, run: RunDir, found: Sequence[Diagnosis]) -> None:
     Raises:
         UserError: the run cannot be written.
     """
-    text = json.dumps(to_json(results, found), indent=2) + "\n"
-    run.write(run.report / "diagnosis.json", text)
+    run.write(run.report / "diagnosis.json", to_text(results, found))
+
+
+def to_text(results: Results, found: Sequence[Diagnosis]) -> str:
+    """What is kept."""
+    return json.dumps(to_json(results, found), indent=2) + "\n"
 
 
 def modes_of(found: Iterable[Diagnosis]) -> dict[Attempt, str]:
@@ -270,9 +274,14 @@ def with_modes(results: Results, run: RunDir) -> Results:
     return replace(results, rows=rows)
 
 
-def marked(sheet: Sheet, run: RunDir) -> Sheet:
-    """The same of a run that is read by the column."""
-    modes, frame = kept_modes(run), sheet.frame
+def marked(sheet: Sheet, run: RunDir, found: Sequence[Diagnosis] | None = None) -> Sheet:
+    """The same of a run that is read by the column.
+
+    Args:
+        found: what to mark it with; None: what was kept.
+    """
+    fresh = {(item.instance_id, item.attempt, item.basis): item.mode.value for item in found or ()}
+    modes, frame = kept_modes(run) if found is None else fresh, sheet.frame
     models = frame["blame"] == Blame.MODEL.value
     keys = (frame.loc[models, name].tolist() for name in ("instance", "attempt", "basis"))
     some = pd.Series([modes.get(key, "") for key in zip(*keys, strict=True)], frame.index[models])
