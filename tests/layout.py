@@ -14,7 +14,7 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-SHOWN = ("*.md", "docs/*.md", "configs/*.yaml", "notebooks/*.ipynb", "LICENSE")
+SHOWN = ("*.md", "docs/*.md", "configs/*.yaml", "notebooks/*.ipynb", "LICENSE", "*.cff")
 
 
 def executed(path: Path) -> Any:

@@ -16,14 +16,14 @@ PAGE = Path("docs/cli.md")
 HEAD = """\
 # Commands
 
-Every command with all that it takes. `make reference` writes this page from the program itself; nothing
-here is written by hand.
+Every command with all that it takes. `make reference` writes this page from the program itself;
+nothing here is written by hand.
 
 `passone COMMAND --help` says the same at the terminal, `passone --version` names the version, and
 `passone --install-completion` teaches the shell to complete commands and options.
 
-Exit status: 0 done · 1 a bug of ours · 2 you can mend it · 3 done, but something is infra, unsettled or
-over a threshold · 130 interrupted.
+Exit status: 0 done · 1 a bug of ours · 2 you can mend it · 3 done, but something is infra,
+unsettled or over a threshold · 130 interrupted.
 """
 
 
@@ -40,7 +40,9 @@ def spelled(part: Any) -> str:
     value = "" if part.is_flag else f" {part.metavar or part.name.upper()}".replace("|", " or ")
     spellings = [*part.opts, *part.secondary_opts]
     # The short one first, as --help has it.
-    return ", ".join(f"`{one}{value}`" for one in sorted(spellings, key=lambda one: one[:2] == "--"))
+    return ", ".join(
+        f"`{one}{value}`" for one in sorted(spellings, key=lambda one: one[:2] == "--")
+    )
 
 
 def default_of(part: Any) -> str:
