@@ -19,6 +19,10 @@ from pydantic import BaseModel, ValidationError
 from pipeline.outcomes import UserError
 from pipeline.recipe import Recipe
 
+BEGIN = (
+    "a checkout has some in configs/, and passone doctor --write-config v1 -o my.yaml writes one"
+)
+"""Where to find a config; a wheel brings none."""
 SECRET = ("API_KEY", "TOKEN", "SECRET", "PASSWORD")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 MEANT = {
@@ -186,9 +190,7 @@ def parse(
         UserError: see `check` and `expand`.
     """
     if not isinstance(tree, dict):
-        raise UserError(
-            f"{source}: expected keys such as name, selection, agent; see configs/demo.yaml"
-        )
+        raise UserError(f"{source}: expected keys such as name, selection, agent; {BEGIN}")
     known = os.environ if environ is None else environ
     return check(Recipe, expand(tree, known, "", unneeded), source)
 
@@ -205,7 +207,7 @@ def load(path: Path, assignments: Sequence[str] = (), *, unneeded: Sequence[str]
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{path}: no such config; the shipped ones are in configs/") from None
+        raise UserError(f"{path}: no such config; {BEGIN}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:
