@@ -61,6 +61,10 @@ def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("unpacked")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(place)
+        for item in archive.infolist():
+            # As pip does, and `zipfile` does not: what can be executed stays so.
+            if item.external_attr >> 16 & 0o111:
+                (place / item.filename).chmod(0o755)
     return place
 
 
