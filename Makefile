@@ -13,7 +13,7 @@ demo-terminal: $(VENV)/.installed  ## five embedded terminal tasks, and both con
 	$(BIN)/passone demo --terminal
 
 test: $(VENV)/.dev  ## every test that can run here; a skip names its reason
-	$(BIN)/pytest -n 4 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile
 
 check: $(VENV)/.dev  ## lint, format, types
 	$(BIN)/ruff check .
