@@ -42,8 +42,8 @@ reference: $(VENV)/.dev  ## every command and option, from the program itself: w
 	$(BIN)/python -m tests.reference --write docs/cli.md
 
 docs: $(VENV)/.dev  ## the docs as a site, with the notebooks run on the demo: writes site/
-	$(BIN)/passone demo --quiet
-	$(BIN)/passone demo --size 10 --attempts 3 --quiet || [ $$? -eq 3 ]  # one instance never finishes
+	$(BIN)/passone demo --sandbox local --quiet
+	$(BIN)/passone demo --size 10 --attempts 3 --sandbox local --quiet || [ $$? -eq 3 ]  # one instance never finishes
 	PASSONE_EXECUTED=true NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
 
 dist: $(VENV)/.dev  ## sdist and wheel, as an index would take them: writes dist/
