@@ -10,3 +10,8 @@ def count(number: int, noun: str, plural: str = "") -> str:
         plural: where it is not the noun with an s.
     """
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def between(least: int, most: int) -> str:
+    """`3`, or `3–7`."""
+    return str(most) if least == most else f"{least}–{most}"

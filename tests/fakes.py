@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from hypothesis import settings
 
+from pipeline.brake import Brake
 from pipeline.contracts import Doubt, Executor, Stages
 from pipeline.domain import (
     Attempt,
@@ -37,7 +38,7 @@ from pipeline.domain import (
 from pipeline.ledger import Kind, Ledger, Row
 from pipeline.plan import Execution, RunPlan, Selection
 from pipeline.results import Results, of_book
-from pipeline.schedule import Brake, Schedule
+from pipeline.schedule import Schedule
 
 T = TypeVar("T")
 P = ParamSpec("P")

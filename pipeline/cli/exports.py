@@ -40,6 +40,6 @@ def conclude(
         ("table.tex", by_instance, tables.Format.LATEX),
     ):
         run.write(run.report / name, tables.render(table, kind))
-    for number in range(1, results.k + 1):
+    for number in range(1, max((row.attempt for row in results.rows), default=0) + 1):
         run.write(run.preds(number), predictions(results, number))
     return results

@@ -198,7 +198,10 @@ def make_plan(
     """The resolved plan of a recipe."""
     from pipeline.domain import Limits, Sampling, SandboxLimits
     from pipeline.plan import Execution, RunPlan, TrustTerms
+    from pipeline.recipe import StoppingRecipe
 
+    terms = recipe.attempts
+    least, most = (terms.min, terms.max) if isinstance(terms, StoppingRecipe) else (terms, terms)
     replies = replies_path(recipe) if asks_model else None
     sandbox = recipe.sandbox.model_dump(exclude={"kind", "mirrors"})
     return RunPlan(
@@ -209,7 +212,8 @@ def make_plan(
         grader=grader or official_grader(selection.benchmark),
         agent_options=pinned(recipe.agent.options),
         replies=sha256(replies) if replies else "",
-        attempts=recipe.attempts,
+        attempts=most,
+        min_attempts=None if least == most else least,
         sampling=Sampling(**recipe.sampling.model_dump()),
         limits=Limits(**recipe.limits.model_dump()),
         sandbox=SandboxLimits(**sandbox),
