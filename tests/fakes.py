@@ -103,6 +103,7 @@ def make_plan(
     workers: int = 2,
     name: str = "test",
     agent: str = "fake",
+    least: int | None = None,
 ) -> RunPlan:
     selection = Selection(
         benchmark="swebench", dataset="d", revision="", fingerprint="f" * 64, recipe={}, ids=ids
@@ -116,6 +117,7 @@ def make_plan(
         agent=agent,
         model="openai/fake",
         attempts=k,
+        min_attempts=least,
         execution=execution,
     )
 

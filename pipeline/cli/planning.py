@@ -192,16 +192,49 @@ def official_grader(benchmark: str) -> str:
     return f"swebench {importlib.metadata.version('swebench')}"
 
 
+def attempts_of(recipe: Recipe) -> tuple[int, int]:
+    """At each instance, at least and at most."""
+    terms = recipe.attempts
+    return (terms, terms) if isinstance(terms, int) else (terms.min, terms.max)
+
+
+def check_attempts(recipe: Recipe, *, asks_model: bool) -> list[str]:
+    """What to know of attempts that may be left out.
+
+    Raises:
+        UserError: they would be left out of an agent that does the same each time.
+    """
+    least, most = attempts_of(recipe)
+    if least == most:
+        return []
+    if not asks_model:
+        raise UserError(
+            f"attempts: agent {recipe.agent.name!r} asks no model and does the same each time, so "
+            f"there is no vote to decide; give a number: --set attempts={least}"
+        )
+    # So many against: the others are at most half.
+    soonest, said = (most + 1) // 2, []
+    if least < soonest:
+        said.append(
+            f"attempts: no vote of {most} is decided before {soonest} attempts, and pass@1 is of "
+            f"{least} at each instance; with min: {soonest} as many are made, and all enter it"
+        )
+    if most % 2 == 0:
+        said.append(
+            f"attempts: of {most} a tie is a no, so {most // 2} of {most} resolved is rejected; "
+            "an odd max has no ties"
+        )
+    return said
+
+
 def make_plan(
     recipe: Recipe, selection: Selection, *, asks_model: bool = True, grader: str = ""
 ) -> RunPlan:
     """The resolved plan of a recipe."""
     from pipeline.domain import Limits, Sampling, SandboxLimits
     from pipeline.plan import Execution, RunPlan, TrustTerms
-    from pipeline.recipe import StoppingRecipe
 
-    terms = recipe.attempts
-    least, most = (terms.min, terms.max) if isinstance(terms, StoppingRecipe) else (terms, terms)
+    least, most = attempts_of(recipe)
     replies = replies_path(recipe) if asks_model else None
     sandbox = recipe.sandbox.model_dump(exclude={"kind", "mirrors"})
     return RunPlan(

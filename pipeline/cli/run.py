@@ -52,7 +52,7 @@ def run_recipe(
         agent.preflight()
         if replay is None:
             parts.check_source(recipe, agent)
-    remarks: list[str] = []
+    remarks = planning.check_attempts(recipe, asks_model=agent.asks_model)
     selection, instances = planning.draw(recipe.selection, say=remarks.append)
     plan = planning.make_plan(recipe, selection, asks_model=agent.asks_model)
     desk = Desk(recipe, plan, logs, quiet=quiet, replayed=replay is not None, rescore=rescore)
