@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo demo-terminal test check faults attacks bench bench-gateway bench-scrutiny bench-tables install dev clean
+.PHONY: demo demo-terminal test check faults attacks bench bench-gateway bench-scrutiny bench-tables reference docs dist install dev clean
 
 demo: $(VENV)/.installed  ## five embedded instances, end to end: no key, no registry, Docker optional
 	$(BIN)/passone demo
@@ -13,7 +13,7 @@ demo-terminal: $(VENV)/.installed  ## five embedded terminal tasks, and both con
 	$(BIN)/passone demo --terminal
 
 test: $(VENV)/.dev  ## every test that can run here; a skip names its reason
-	$(BIN)/pytest -n 3 --dist loadfile
+	$(BIN)/pytest -n 4 --dist loadfile
 
 check: $(VENV)/.dev  ## lint, format, types
 	$(BIN)/ruff check .
@@ -38,6 +38,20 @@ bench-scrutiny: $(VENV)/.dev  ## what it costs to look at a pass (needs Docker)
 bench-tables: $(VENV)/.dev  ## `passone table` over 500 x 10 and over a million attempts (3 GB of disk for a while)
 	$(BIN)/python -m tests.benchmarks.tables
 
+reference: $(VENV)/.dev  ## every command and option, from the program itself: writes docs/cli.md
+	$(BIN)/python -m tests.reference --write docs/cli.md
+
+docs: $(VENV)/.dev  ## the docs as a site, with the notebooks run on the demo: writes site/
+	$(BIN)/passone demo --quiet
+	$(BIN)/passone demo --size 10 --attempts 3 --quiet || [ $$? -eq 3 ]  # one instance never finishes
+	PASSONE_EXECUTED=true NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+
+dist: $(VENV)/.dev  ## sdist and wheel, as an index would take them: writes dist/
+	$(BIN)/python -m pip install --quiet --group dist
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
 install: $(VENV)/.installed
 dev: $(VENV)/.dev
 
@@ -56,4 +70,4 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

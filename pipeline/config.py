@@ -20,6 +20,10 @@ from pydantic import BaseModel, ValidationError
 from pipeline.outcomes import UserError
 from pipeline.recipe import Recipe
 
+BEGIN = (
+    "a checkout has some in configs/, and passone doctor --write-config v1 -o my.yaml writes one"
+)
+"""Where to find a config; a wheel brings none."""
 SECRET = ("API_KEY", "TOKEN", "SECRET", "PASSWORD")
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 MEANT = {
@@ -37,6 +41,13 @@ MEANT = {
     "category": "repos",
 }
 """What other programs call a key of ours; no likeness of letters would tell."""
+TRAINERS = frozenset(
+    (
+        *("loss", "kl", "kl_loss", "kl_coef", "entropy", "grad_norm", "advantage", "advantages"),
+        *("reward", "rewards", "learning_rate", "lr", "weight_decay", "epochs", "warmup_steps"),
+    )
+)
+"""Numbers of a training: no key of ours, and nothing that an endpoint is judged by."""
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -149,6 +160,8 @@ def explain(error: ValidationError, root: type[BaseModel], source: str) -> str:
             told = told or [key for key in dotted(root) if key.rpartition(".")[2] == written]
             meant_keys = " or ".join(told)
             hint = f"did you mean {meant_keys!r}?" if told else f"known: {', '.join(known)}"
+            if written.lower() in TRAINERS and not told:
+                hint = "that is a trainer's business, and passone trains nothing: leave it out"
             lines.append(f"{source}: unknown key {place!r}; {hint}")
         elif problem["type"] == "missing":
             lines.append(f"{source}: {place!r} is missing")
@@ -185,9 +198,7 @@ def parse(
         UserError: see `check` and `expand`.
     """
     if not isinstance(tree, dict):
-        raise UserError(
-            f"{source}: expected keys such as name, selection, agent; see configs/demo.yaml"
-        )
+        raise UserError(f"{source}: expected keys such as name, selection, agent; {BEGIN}")
     known = os.environ if environ is None else environ
     return check(Recipe, expand(tree, known, "", unneeded), source)
 
@@ -204,7 +215,7 @@ def load(path: Path, assignments: Sequence[str] = (), *, unneeded: Sequence[str]
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{path}: no such config; the shipped ones are in configs/") from None
+        raise UserError(f"{path}: no such config; {BEGIN}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
     except yaml.YAMLError as error:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline.domain import Attempt, Controls, Fault, Rollout, Verdict
-from pipeline.headline import shortened
 from pipeline.ledger import Row
 from pipeline.outcomes import Outcome, judge
 from pipeline.results import AttemptRow, Results, tally_of
-from pipeline.wording import count
+from pipeline.wording import count, shortened
 
 
 def evidence_of(results: Results) -> list[str]:

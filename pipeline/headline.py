@@ -7,10 +7,9 @@ from typing import Any, TypeAlias
 
 from pipeline.outcomes import Outcome
 from pipeline.results import Results
-from pipeline.wording import between, count
+from pipeline.wording import between, count, shortened
 
 Record: TypeAlias = dict[str, Any]
-MOST_CHARACTERS = 200
 
 
 def percent(value: float | None) -> str:
@@ -130,6 +129,18 @@ def reward_lines(summary: Record) -> list[str]:
     return [f"reward {reward['mean']:.3f} on average over valid [{low:.3f}–{high:.3f}]"]
 
 
+def first_and_rest(results: Results) -> tuple[list[str], list[str]]:
+    """The same lines, the first in parts: with all that says how far its rate can be believed."""
+    first, *rest = lines_of(results)
+    imported = not results.plan["has_control"]
+    summary = results.summary()
+    controls, proof = controls_line(summary, imported=imported), proof_lines(results)
+    taken = [*reward_lines(summary), *proof]
+    left = [line for line in rest if line not in taken and not line.startswith(controls)]
+    proof = proof or ["no request was seen on the wire: the temperature is not proved"]
+    return [*first.split(" · "), *reward_lines(summary), controls, *proof], left
+
+
 def votes_line(results: Results) -> str:
     """How far the attempts at one instance agree, and what fewer of them would have come to."""
     votes = results.votes
@@ -157,13 +168,19 @@ def splits(results: Results) -> list[str]:
 
 
 def wire_lines(results: Results) -> list[str]:
-    """Whether the model was asked as the plan says, and whether it was asked at all."""
+    """How long the endpoint was waited for, and whether it was asked as the plan says."""
     lines = []
     worked = sum(row.agent_seconds for row in results.rows)
     asked = sum(row.asked_seconds for row in results.rows)
     if asked and worked:
-        share = min(asked / worked, 1.0)
-        lines.append(f"agents: {worked:,.0f} s, {share:.0%} of it waiting for the endpoint")
+        share = percent(min(asked / worked, 1.0))
+        lines.append(f"agents: {worked:,.0f} s, {share} of it waiting for the endpoint")
+    return lines + proof_lines(results)
+
+
+def proof_lines(results: Results) -> list[str]:
+    """Whether the model was asked as the plan says, and whether it was asked at all."""
+    lines = []
     sampling, usage = results.plan["sampling"], results.usage
     if usage.requests:
         said = f"temperature {sampling['temperature']:g}, top_p {sampling['top_p']:g}"
@@ -188,12 +205,6 @@ def contests(results: Results) -> list[str]:
 def drifts(results: Results) -> list[str]:
     """Where a replay differed from what was recorded, one line an attempt."""
     return [f"{row.instance_id} #{row.attempt}: {row.drift}" for row in results.rows if row.drift]
-
-
-def shortened(text: str) -> str:
-    """What fits into a line: of a traceback, its end."""
-    text = " ".join(text.split())
-    return text if len(text) <= MOST_CHARACTERS else f"… {text[-MOST_CHARACTERS:]}"
 
 
 def losses(results: Results) -> list[str]:

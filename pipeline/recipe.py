@@ -194,6 +194,16 @@ class Recipe(Strict):
     execution: ExecutionRecipe = ExecutionRecipe()
     trust: TrustRecipe = TrustRecipe()
 
+    @property
+    def least(self) -> int:
+        """Attempts that every instance gets."""
+        return self.attempts if isinstance(self.attempts, int) else self.attempts.min
+
+    @property
+    def most(self) -> int:
+        """Attempts at one instance, at most."""
+        return self.attempts if isinstance(self.attempts, int) else self.attempts.max
+
     @field_validator("attempts", mode="wrap")
     @classmethod
     def a_number_or_terms(cls, value: object, handler: object) -> int | StoppingRecipe:

@@ -2,7 +2,7 @@
 
 logs/<run>/
 ├── README             what this directory is, for a stranger
-├── plan.json          the resolved plan, its digest, versions
+├── plan.json          the resolved plan, its digest, versions; out of a bundle, instances.jsonl
 ├── ledger.sqlite      the truth
 ├── lock               held while a process drives the run
 ├── attempts/<instance>/<n>/try-<t>/   agent.log  trajectory.*  steps.jsonl  patch.diff
@@ -11,7 +11,7 @@ logs/<run>/
 ├── scoring/<instance>/<n | gold-…>/   eval.sh  test_output.txt  report.json  patch.diff
 ├── preds.<n>.jsonl    export in the official format, one file an attempt number
 └── report/            summary.json, attempts.csv, instances.csv, table.md, table.tex,
-                       diagnosis.json
+                       diagnosis.json; index.html where somebody asked for it
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ lock, label    hold the run for one process, and name its containers
 
 Running the same config again continues this run; nothing that is finished is done twice.
 """
-
 
 HALF_WRITTEN = re.compile(r"\..+\.(\d+)-[a-z0-9_]{8}")
 
@@ -134,6 +133,10 @@ class RunDir:
     @property
     def plan(self) -> Path:
         return self.root / "plan.json"
+
+    @property
+    def instances(self) -> Path:
+        return self.root / "instances.jsonl"
 
     @property
     def ledger(self) -> Path:

@@ -23,6 +23,7 @@ class Trust(StrEnum):
     """Nobody can run its control: the verdict came from elsewhere, or there is no reference."""
 
 
+WORDS_CHARACTERS = 400
 CLEARS_FLAKY = 5
 """Golds in a row, in one look: running once more does not make a coin honest."""
 
@@ -46,6 +47,12 @@ def trust_of(looks: Iterable[Controls]) -> Trust:
         flaky = flaky or not (whole or broken)
         trust = Trust.BROKEN if broken else Trust.FLAKY if flaky else Trust.TRUSTED
     return trust
+
+
+def last_words(look: Controls) -> str:
+    """Why gold did not resolve when it last did not, as far as its grader says; else empty."""
+    failed = [verdict.evidence.reasons for verdict in look.gold if not verdict.passed]
+    return ", ".join(failed[-1])[:WORDS_CHARACTERS] if failed else ""
 
 
 def worth_a_look(looks: Sequence[Controls]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+MOST_CHARACTERS = 200
+
 
 def count(number: int, noun: str, plural: str = "") -> str:
     """`1 instance`, `1,204 instances`, `2 tries`.
@@ -15,3 +17,13 @@ def count(number: int, noun: str, plural: str = "") -> str:
 def between(least: int, most: int) -> str:
     """`3`, or `3–7`."""
     return str(most) if least == most else f"{least}–{most}"
+
+
+def shortened(text: str) -> str:
+    """What fits into a line: of a traceback its end, of all else the beginning."""
+    text = " ".join(text.split())
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    if text.startswith("Traceback"):
+        return f"… {text[-MOST_CHARACTERS:]}"
+    return f"{text[:MOST_CHARACTERS]} …"

@@ -24,7 +24,8 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 LONGEST = (
-    *("test_demo", "test_endpoint_faults", "test_replays", "test_audit", "test_secrets"),
+    *("test_demo", "test_endpoint_faults", "test_smoke", "test_terminal_attacks", "test_replays"),
+    *("test_bundle", "test_terminal_scorer", "test_audit", "test_secrets", "test_report_page"),
     *("test_docker", "test_swebench", "test_faults", "test_attacks", "test_outage", "test_frame"),
 )
 

@@ -41,20 +41,23 @@ class Call:
     client: socket.socket
     upstream: str
 
-    def relay(self, until: bytes = b"", *, drain: bool = False, later: float = 0.0) -> None:
+    def relay(
+        self, until: bytes = b"", *, drain: bool = False, later: float = 0.0, held: float = 0.0
+    ) -> None:
         """Pass it on, and its answer back.
 
         Args:
             until: words of the answer after which no more of it is passed on.
             drain: what comes after them is read to its end first, and thrown away.
             later: so many seconds after the daemon the client learns that it is over.
+            held: what comes in so many seconds is passed on in one piece.
         """
         with socket.socket(socket.AF_UNIX) as server:
             server.connect(self.upstream)
             server.sendall(self.head + self.body)
             back = threading.Thread(target=copy, args=(self.client, server), daemon=True)
             back.start()
-            copy(server, self.client, until=until, drain=drain)
+            copy(server, self.client, until=until, drain=drain, held=held)
             if later:
                 server.shutdown(socket.SHUT_RDWR)
                 time.sleep(later)
@@ -79,12 +82,21 @@ Act: TypeAlias = Callable[[Call], None]
 
 
 def copy(
-    source: socket.socket, target: socket.socket, *, until: bytes = b"", drain: bool = False
+    source: socket.socket,
+    target: socket.socket,
+    *,
+    until: bytes = b"",
+    drain: bool = False,
+    held: float = 0.0,
 ) -> None:
     """Bytes from one end to the other until there are no more, or until some words came by."""
     seen = b""
     with contextlib.suppress(OSError):
         while chunk := source.recv(CHUNK):
+            if held:
+                time.sleep(held)
+                chunk += source.recv(CHUNK)
+                held = 0.0
             seen = (seen + chunk)[-2 * CHUNK :]
             if until and until in seen:
                 while drain and source.recv(CHUNK):
@@ -137,6 +149,11 @@ def late(seconds: float) -> Act:
         call.relay()
 
     return act
+
+
+def in_one_piece(seconds: float) -> Act:
+    """Pass on at once what the daemon says in its first seconds, as to a client that is slow."""
+    return lambda call: call.relay(held=seconds)
 
 
 def first(deed: Callable[[], None]) -> Act:

@@ -13,18 +13,11 @@ FLOORS = (
     {"contracts", "config", "rundir", "votes"},  # words: what things are called
     {"gateway", "bill", "docker", "ledger", "verdicts", "executors", "sampler"},  # tools
     {"agents", "benchmarks", "runner", "scorer", "schedule", "doctor", "results"},  # parts
-    {
-        "compare",
-        "diagnose",
-        "planner",
-        "audit",
-        "reconcile",
-        "rollouts",
-        "headline",
-        "choice",
-        "progress",
-    },  # readings
-    {"tables", "evidence", "report", "bundle", "leaderboard"},  # faces
+    {  # readings
+        *("compare", "diagnose", "planner", "audit", "reconcile", "rollouts", "headline"),
+        *("choice", "evidence", "progress"),
+    },
+    {"tables", "report", "bundle", "leaderboard"},  # faces
     {"cli"},  # the door: where names become objects
 )
 FLOOR = {name: level for level, names in enumerate(FLOORS) for name in names}

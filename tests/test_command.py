@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from pathlib import Path
 from threading import Event, Timer
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from pipeline.agents.command import FIELDS, CommandAgent
+from pipeline.docker import local
 from pipeline.domain import Cause, Departure, Patch, SandboxLimits, Stop
 from pipeline.outcomes import UserError
 from pipeline.sites import ContainerSite, LocalSite, Site
@@ -134,6 +136,14 @@ def test_it_sees_a_dummy_key_its_lane_and_its_limits(
         "seed": None,
         "max_tokens": None,
     }
+
+
+def test_what_docker_mounts_is_not_shown_for_it_may_go_meanwhile(tmp_path: Path) -> None:
+    argv = local.wrapper(tmp_path)
+    if not argv:
+        pytest.skip("bubblewrap is not installed, or may not work here")
+    assert argv[argv.index("/var") - 1] == "--tmpfs"
+    subprocess.run([*argv, "test", "!", "-e", "/var/lib/docker"], check=True)
 
 
 def test_without_docker_it_works_behind_the_wrapper(tmp_path: Path) -> None:

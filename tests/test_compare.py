@@ -811,7 +811,7 @@ def test_all_infra_is_status_3(passone: Passone) -> None:
     said = passone("compare", written("a", dead), written("b", World()))
     assert said.status == 3
     assert "cannot be compared: no instance has a vote of both" in said.out
-    assert "a: no single score should be quoted: 5 of 5 attempts (100%) are infra" in said.out
+    assert "a: no single score should be quoted: 5 of 5 attempts (100.0 %) are infra" in said.out
 
 
 def test_a_run_that_is_still_going_is_compared_as_far_as_it_is(passone: Passone) -> None:

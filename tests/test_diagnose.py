@@ -170,9 +170,10 @@ STEPS: tuple[list[Step] | None, ...] = (
 def test_whatever_is_blamed_on_the_model_has_exactly_one_mode() -> None:
     seen = set()
     for outcome, stop, patch, fixed, kept, steps in itertools.product(
-        MODELS, [None, *Stop], PATCHES, TALLIES, TALLIES, STEPS
+        MODELS, [None, *Stop], (None, *PATCHES), TALLIES, TALLIES, STEPS
     ):
-        case = a_case(outcome, stop=stop, patch=patch, fixed=fixed, kept=kept, steps=steps)
+        left = {"patch": patch or "", "machine": patch is None}
+        case = a_case(outcome, stop=stop, fixed=fixed, kept=kept, steps=steps, **left)
         mode, evidence = diagnosis(case)
         assert evidence.text
         seen.add(mode)
@@ -192,6 +193,10 @@ def test_whatever_is_blamed_on_the_model_has_exactly_one_mode() -> None:
             Mode.NOT_FIXED,
         ),
         ({"fixed": Tally(2, 2), "kept": Tally(1, 2)}, Mode.BROKE_OTHERS),
+        # A container has no files that gold could have edited too.
+        ({"patch": "", "gold": frozenset(), "machine": True}, Mode.NOT_DONE),
+        ({"patch": "", "machine": True, "fixed": Tally(0, 2)}, Mode.NOT_DONE),
+        ({"patch": "", "machine": True, "fixed": Tally(1, 2)}, Mode.PARTLY_FIXED),
         ({"fixed": Tally(1, 2), "kept": Tally(1, 2)}, Mode.PARTLY_FIXED),
         ({"patch": diff_of("tests/test_a.py", "README.rst")}, Mode.ONLY_TESTS),
         ({"patch": diff_of("docs/index.txt"), "fixed": Tally(0, 2)}, Mode.ONLY_TESTS),

@@ -198,6 +198,16 @@ def test_a_command_is_not_over_for_docker_before_its_whole_output_was_heard(
 
 
 @pytest.mark.docker
+def test_output_that_comes_together_with_dockers_answer_is_heard(
+    sandboxes: DockerSandboxes, instance: Instance, relay: Relay
+) -> None:
+    relay.rules[relays.EXEC_START] = relays.in_one_piece(1)
+    with sandboxes.open(instance) as sandbox:
+        done = sandbox.run(["sh", "-c", "echo all of it; exit 3"], timeout_seconds=20)
+    assert (done.returncode, done.output, done.timed_out) == (3, "all of it\n", False)
+
+
+@pytest.mark.docker
 @pytest.mark.parametrize(
     "script", ["kill -TERM $PPID; sleep 1", "kill -9 $PPID; sleep 1", "kill -SEGV $PPID $$"]
 )

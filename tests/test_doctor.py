@@ -631,7 +631,8 @@ def test_an_unknown_area_is_refused_with_the_known_ones(doctor: Doctor) -> None:
     said = doctor(MINI, "--only", "endpoint,dokcer")
     assert said.status == 2
     assert "unknown area 'dokcer'; did you mean 'docker'?" in said.err
-    assert all(area in said.err for area in Area)
+    assert all(area in said.err for area in Area if area is not Area.SMOKE)
+    assert "for that there is --smoke" in doctor(MINI, "--only", "smoke").err
     assert read_areas("disk, Endpoint") == {Area.DISK, Area.ENDPOINT}
 
 
@@ -727,7 +728,8 @@ def test_json_has_every_check_with_all_its_fields(doctor: Doctor) -> None:
     tree = json.loads(said.out)
     assert (said.status, tree["exit"]) == (2, 2)
     checks = {check["name"]: check for check in tree["checks"]}
-    assert all(set(c) == {"name", "area", "state", "detail", "remedy"} for c in tree["checks"])
+    fields = {"name", "area", "state", "detail", "remedy", "raw"}
+    assert all(set(check) == fields for check in tree["checks"])
     assert checks["key accepted"]["state"] == "fail"
     assert checks["latency"] == {
         "name": "latency",
@@ -735,6 +737,7 @@ def test_json_has_every_check_with_all_its_fields(doctor: Doctor) -> None:
         "state": "skipped",
         "detail": "needs completion",
         "remedy": "",
+        "raw": "",
     }
     assert tree["spent"] == {"requests": 0, "tokens": 0}
 
@@ -769,7 +772,7 @@ def a_patient(base: str, **changes: Any) -> Patient:
         "recipe": config.parse(tree, "test"),
         "agent": MiniSweAgent({}),
         "environ": {"OPENAI_API_KEY": KEY},
-        "draw": list,
+        "draw": lambda say: [],
     }
     return Patient(**(values | changes))
 
@@ -909,7 +912,8 @@ def test_a_smoke_test_does_not_begin_where_the_endpoint_is_wrong(doctor: Doctor)
         base = f"{host}/v1"
         said = doctor(*at(base)[:1], *at(base)[3:], *SMOKE)
     assert said.status == 2
-    assert "smoke test" not in said.out
+    assert "container, request, model" in said.out.split("not looked at")[1]
+    assert "what the agent did" not in said.out
 
 
 def test_the_scripted_demo_can_be_tried_out(doctor: Doctor) -> None:

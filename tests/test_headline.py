@@ -75,7 +75,7 @@ def test_no_single_score_stands_first_where_more_than_a_fifth_is_infra() -> None
     world = World(rolls={("a-1", 1): [fault(Cause.DISK)], ("b-2", 1): [fault()]})
     assert lines_of(run(world, "a-1", "b-2", "c-3", "d-4"))[:2] == [
         "pass@1 between 50.0 and 100.0 %, no single score: "
-        "2 of 4 attempts (50%) are infra, more than 20%",
+        "2 of 4 attempts (50.0 %) are infra, more than 20.0 %",
         "4 × 1 · 2 resolved · 0 ambiguous · 2 infra (1 disk, 1 endpoint)",
     ]
 
@@ -85,7 +85,7 @@ def test_no_single_score_stands_first_where_most_submitted_nothing() -> None:
     world = World(rolls={(id_, 1): [WITHOUT_PATCH] for id_ in ids[:11]})
     assert lines_of(run(world, *ids))[:2] == [
         "pass@1 between 45.0 and 100.0 %, no single score: "
-        "11 of 20 attempts (55%) submitted nothing, more than 20%",
+        "11 of 20 attempts (55.0 %) submitted nothing, more than 20.0 %",
         "20 × 1 · 9 resolved · 0 ambiguous · 0 infra",
     ]
 
@@ -94,7 +94,7 @@ def test_exactly_a_fifth_is_no_reason_to_doubt_and_the_share_is_the_users_choice
     results = run(World(rolls={("a", 1): [WITHOUT_PATCH]}), "a", "b", "c", "d", "e")
     assert results.doubts() == []
     strict = replace(results, plan=dict(results.plan) | {"trust": {"empty_share": 0.1}})
-    assert strict.doubts() == ["1 of 5 attempts (20%) submitted nothing, more than 10%"]
+    assert strict.doubts() == ["1 of 5 attempts (20.0 %) submitted nothing, more than 10.0 %"]
 
 
 def test_headline_starts_with_partial_while_anything_is_pending() -> None:
@@ -192,6 +192,22 @@ def test_losses_say_what_broke_in_its_own_words_on_one_line() -> None:
     assert first.endswith("KeyError: 'ours'")
     assert len(first) < 220
     assert second == "b #1: broken: gold resolves 0 of 1 times here (unresolved)"
+
+
+def test_what_broke_is_said_first_where_it_is_no_traceback() -> None:
+    long = Fault(
+        cause=Cause.IMAGE, detail="the build failed: no such host (before it: " + "x" * 999
+    )
+    [line] = losses(run(World(rolls={("a", 1): [long]}), "a"))
+    assert line.startswith("a #1: image: the build failed: no such host (before it: xxx")
+    assert line.endswith("x …")
+    assert len(line) < 220
+
+
+def test_losses_say_why_gold_did_not_resolve_where_its_grader_does() -> None:
+    told = replace(STUMBLE, evidence=replace(STUMBLE.evidence, reasons=("reward 0.4",)))
+    [line] = losses(run(World(golds={"b": [told]}), "b"))
+    assert line == "b #1: broken: gold resolves 0 of 1 times here (unresolved: reward 0.4)"
 
 
 def test_a_run_without_an_outage_has_lost_nothing() -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from pipeline.benchmarks import dataset
+from pipeline.bundle import opened
 from pipeline.domain import Instance
 from pipeline.gateway.tapes import lines_of
 from tests.loopback import Answer, Received, in_turn, refuses, runs, serve
@@ -158,6 +159,30 @@ def test_nothing_that_is_printed_holds_a_planted_key(secret: str, ran: Ran) -> N
 def test_what_the_endpoint_said_is_kept_all_the_same(ran: Ran) -> None:
     fault = next(ran.root.glob("attempts/passone__dovetail-35/1/try-1/fault.txt")).read_text()
     assert "you sent Bearer [redacted by passone] and [redacted by passone]" in fault
+
+
+def test_no_member_of_its_bundle_holds_a_planted_key(ran: Ran) -> None:
+    place = ran.root.parent.parent / "bundled"
+    place.mkdir()
+    planted = {"ODD_NAME": KEY, "TEAM_HEADER": HEADER, "HF_TOKEN": TOKEN}
+    for number, env in enumerate(({}, planted)):
+        file = place / f"{number}.passone"
+        done = subprocess.run(
+            [str(PASSONE), "bundle", str(ran.root), "-o", str(file)],
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "a key of this environment" not in done.stderr
+        with opened(file) as run:
+            files = [path for path in run.root.rglob("*") if path.is_file()]
+            assert len(files) > 50
+            assert not [
+                path for path in files for key in PLANTED if key.encode() in content_of(path)
+            ]
+    assert (place / "0.passone").read_bytes() == (place / "1.passone").read_bytes()
 
 
 # Where a key would be written down, it is refused before anything starts

@@ -26,6 +26,7 @@ from pipeline import tables
 from pipeline.choice import candidates
 from pipeline.cli import planning
 from pipeline.cli.demo import demo_recipe
+from pipeline.cli.run import check_attempts
 from pipeline.compare import compare, side_of
 from pipeline.config import parse
 from pipeline.domain import Attempt, Cause, Fault, Usage
@@ -480,7 +481,7 @@ def test_terms_that_are_odd_are_explained(terms: tuple[int, int], words: list[st
     tree = demo_recipe(size=5, attempts=1, sandbox="local")
     tree["attempts"] = {"min": terms[0], "max": terms[1], "stop": "decided"}
     recipe = parse(tree, "x.yaml", {})
-    said = planning.check_attempts(recipe, asks_model=True)
+    said = check_attempts(recipe, asks_model=True)
     assert len(said) == (len(words) + 1) // 2
     for word in words:
         assert word in "\n".join(said)

@@ -86,6 +86,18 @@ def test_a_log_that_the_parsers_would_take_hours_for_is_given_up(
     assert (caught.value.cause, caught.value.fault.died) == (Cause.GRADER, True)
 
 
+def test_a_process_of_its_own_is_ours_where_somebody_has_a_pipeline_too(
+    embedded: Mapping[str, Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = embedded["passone__almanac-27"]
+    (tmp_path / "pipeline.py").write_text("raise SystemExit('somebody else')")
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / "test_output.txt"
+    log.write_text("+ : '>>>>> Start Test Output'\n+ : '>>>>> End Test Output'\n")
+    report = read_apart("report", spec_of(instance), log, str(instance.row["patch"]))
+    assert report["resolved"] is False
+
+
 def test_a_long_log_comes_to_the_same_in_a_process_of_its_own(
     embedded: Mapping[str, Instance], scorer: SwebenchScorer, tmp_path: Path
 ) -> None:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.benchmarks.terminal.places import grading, working
 from pipeline.benchmarks.terminal.tasks import AgentTerms, Environment, Layout, Network, Parser
+from pipeline.domain import SandboxLimits
 from tests.terminal import DATA, older, read, refusal
 
 ADD_UP = DATA / "older" / "add-up"
@@ -29,6 +31,7 @@ def test_everything_that_a_task_says_is_in_it() -> None:
         cpus=1.5,
         memory_mb=256,
         variables={"LANG": "C.UTF-8"},
+        command=("sh", "-c", "sleep infinity"),
     )
     assert task.agent == AgentTerms(seconds=120)
     assert task.unknown == ()
@@ -70,6 +73,25 @@ def test_of_several_descriptions_the_base_is_the_task(text: str, tmp_path: Path)
 def test_without_a_compose_file_the_dockerfile_beside_it_is_built(tmp_path: Path) -> None:
     environment = read(older(tmp_path)).environment
     assert (environment.context, environment.dockerfile) == (tmp_path, tmp_path / "Dockerfile")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[serve, --port, 80]", ("serve", "--port", "80")),
+        ("sh -c 'serve $$PORT & sleep ${NAP:-9}'", ("sh", "-c", "serve $PORT & sleep 9")),
+        ("", ()),
+    ],
+)
+def test_what_a_service_starts_is_read_as_a_list_or_as_a_line(
+    text: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    compose = f"services:\n  client:\n    build: .\n    command: {text}\n"
+    task = read(older(tmp_path, files={"docker-compose.yaml": compose}))
+    assert task.environment.command == words
+    assert working(task, SandboxLimits()).command == (words or ("tail", "-f", "/dev/null"))
+    assert task.verifier is not None
+    assert grading(task, task.verifier, SandboxLimits()).command == ()
 
 
 def test_a_service_may_be_built_further_down_or_name_an_image(tmp_path: Path) -> None:

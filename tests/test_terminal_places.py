@@ -87,7 +87,10 @@ def test_a_solution_has_its_own_variables(tmp_path: Path) -> None:
     toml = '[environment]\nenv = {A = "1"}\n[solution]\nenv = {A = "9"}\n'
     task = read(current(tmp_path / "a", toml, {"solution/solve.sh": "true\n"}))
     assert task.solution is not None
-    assert solving(task, task.solution, LIMITS).variables == {"A": "9"}
+    assert solving(task, task.solution, LIMITS).variables == {
+        "A": "9",
+        "DEBIAN_FRONTEND": "noninteractive",
+    }
 
 
 def test_only_scripts_of_the_build_with_windows_line_ends_are_changed_for_it(

@@ -11,10 +11,11 @@ from pipeline.domain import (
     Finding,
     Reference,
     Snapshot,
+    Tally,
 )
 from pipeline.outcomes import InfraError
 from pipeline.sites import MachineSite
-from tests.workshop import DOCKERFILE, TEST, Workshop, base, workshop
+from tests.workshop import DOCKERFILE, SOLUTION, TEST, Workshop, base, workshop
 
 __all__ = ["base", "workshop"]
 
@@ -70,6 +71,20 @@ def test_what_an_agent_plants_gets_it_nothing(script: str, workshop: Workshop) -
     assert (verdict.finding, verdict.reward) == (Finding.TESTS_DID_NOT_RUN, None)
 
 
+@pytest.mark.parametrize(
+    "script",
+    ["ln -s /tests /tests", "rm -rf /logs; echo > /logs", "rm -rf /logs; ln -s /logs /logs"],
+)
+def test_a_machine_that_an_agent_left_in_no_state_to_be_started_may_be_its_own_doing(
+    script: str, workshop: Workshop
+) -> None:
+    instance = workshop.task("a")
+    with pytest.raises(InfraError) as caught:
+        workshop.score(instance, workshop.left_by(instance, script))
+    assert caught.value.fault.died
+    assert workshop.score(instance, Reference("a")).passed
+
+
 def test_without_a_shell_nothing_starts_and_the_oracle_still_passes(workshop: Workshop) -> None:
     instance = workshop.task("a")
     snapshot = workshop.left_by(instance, "echo yes > done; rm -f /bin/bash /usr/bin/bash")
@@ -91,6 +106,15 @@ def test_every_reward_is_what_it_says_or_none(workshop: Workshop) -> None:
     for said, expected in SAID.items():
         verdict = workshop.score(instance, workshop.left_by(instance, f"echo '{said}' > said"))
         assert (verdict.finding, verdict.reward) == expected, said
+
+
+def test_what_tests_write_beside_their_reward_is_kept_up_to_a_size(workshop: Workshop) -> None:
+    out = "/logs/verifier/test-stdout.txt"
+    test = f"#!/bin/bash\necho why > {out}; truncate --size 2G /logs/verifier/ctrf.json\n"
+    workdir = workshop.run.partial("score", "a")
+    workshop.scorer.score(Attempt("a", 1), workshop.task("a", test), None, workdir)
+    assert (workdir / "test-stdout.txt").read_text() == "why\n"
+    assert (workdir / "ctrf.json").stat().st_size < 2 << 20
 
 
 def test_a_reward_of_two_gigabytes_is_not_read(workshop: Workshop) -> None:
@@ -116,6 +140,7 @@ def test_a_dockerfile_that_fails_is_the_images_fault_with_its_last_words(
         workshop.scorer.place(instance)
     assert caught.value.cause is Cause.IMAGE
     assert "no such thing" in caught.value.detail
+    assert "buildx" not in caught.value.detail
     assert "Dockerfile" in caught.value.detail
 
 
@@ -156,8 +181,97 @@ def test_a_healthcheck_that_never_succeeds_is_the_places_fault(workshop: Worksho
         pass
 
 
+CLERK = f"{DOCKERFILE}RUN useradd clerk && chown clerk /work\n"
+
+
+def test_tests_can_be_put_out_of_the_way_while_what_an_agent_made_runs(workshop: Workshop) -> None:
+    hidden = TEST.replace(
+        "\n",
+        "\nmv /tests /hidden\n[ -e /tests ] && exit\nmv /hidden /tests\nls /tests/test.sh &&",
+        1,
+    )
+    instance = workshop.task("a", hidden)
+    assert workshop.score(instance, Reference("a")).passed
+
+
+def test_somebody_who_is_not_root_runs_scripts_that_nobody_made_executable(
+    workshop: Workshop,
+) -> None:
+    toml = '[agent]\nuser = "clerk"\n[verifier]\nuser = "clerk"\n'
+    test = TEST.replace("cat /work/done)", "cat /work/done)$(whoami)").replace("yes", "yesclerk")
+    instance = workshop.task("a", test, toml, CLERK)
+    assert workshop.score(instance, Reference("a")).passed
+
+
+def test_a_solution_finds_the_folders_for_its_logs_and_may_write_there(workshop: Workshop) -> None:
+    places = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
+    solution = f"#!/bin/bash\nset -e\n{''.join(f'echo > {one}/a; ' for one in places)}{SOLUTION}"
+    instance = workshop.task(
+        "a", toml='[agent]\nuser = "clerk"\n', dockerfile=CLERK, solution=solution
+    )
+    assert workshop.score(instance, Reference("a")).passed
+
+
+ENTRY = """ENTRYPOINT ["sh", "-c", "whoami >> /work/up; exec \\"$0\\" \\"$@\\""]\n"""
+WELL = '[environment.healthcheck]\ncommand = "test -s up"\ninterval_sec = 0.1\nretries = 100\n'
+
+
+def test_what_an_image_starts_is_there_for_the_solution_and_not_for_the_tests(
+    workshop: Workshop,
+) -> None:
+    test = TEST.replace("cat /work/done)", "cat done up)").replace("yes", "$'yes\\nroot'")
+    instance = workshop.task("a", test, f'{WELL}[agent]\nuser = "clerk"\n', f"{CLERK}{ENTRY}")
+    assert workshop.score(instance, Reference("a")).passed
+
+
+OLDER = {
+    "Dockerfile": DOCKERFILE,
+    "docker-compose.yaml": "services:\n  client:\n    build: {dockerfile: Dockerfile}\n"
+    "    environment:\n      - TEST_DIR=${T_BENCH_TEST_DIR}\n"
+    "    volumes:\n      - ${T_BENCH_TASK_LOGS_PATH}:${T_BENCH_CONTAINER_LOGS_PATH}\n",
+    "solution.sh": "set -e\necho > /logs/a; echo > /agent-logs/a\necho yes > done\n",
+    "run-tests.sh": 'echo "=== short test summary info ==="\nsource $TEST_DIR/set-up.sh\n'
+    'if [ "$(cat done)" = yes ]; then echo PASSED t::a; else echo "FAILED t::a - no"; fi\n',
+    "tests/set-up.sh": "cd /work\n",
+}
+
+
+def test_a_task_of_the_older_layout_is_graded_by_what_its_tests_print(workshop: Workshop) -> None:
+    instance = workshop.older("a", OLDER)
+    gold, empty = (workshop.score(instance, one) for one in (Reference("a"), None))
+    assert (gold.finding, gold.reward, gold.fail_to_pass) == (Finding.RESOLVED, 1.0, Tally(1, 1))
+    assert (empty.finding, empty.reward) == (Finding.UNRESOLVED, 0.0)
+
+
 def test_a_task_that_changed_since_it_was_drawn_is_not_graded(workshop: Workshop) -> None:
     instance = workshop.task("a")
     (workshop.root / "tasks" / "a" / "instruction.md").write_text("Do another thing.\n")
     with pytest.raises(InfraError, match="has changed since it was drawn"):
         places.task_in(instance)
+
+
+def test_what_keeps_an_oracle_from_passing_is_told(workshop: Workshop) -> None:
+    broken = "#!/bin/bash\nsleep 1234 &\necho no such tool >&2\nexit 4\n"
+    verdict = workshop.score(workshop.task("a", solution=broken), Reference("a"))
+    left = "what ran after it was ended before the tests: `sleep 1234`"
+    said = (f"the reference solution exited with 4: no such tool; {left}", "reward 0")
+    assert verdict.evidence.reasons == said
+    silent = workshop.task("b", "#!/bin/bash\necho too early\n")
+    assert workshop.score(silent, None).evidence.reasons == (
+        "the tests left neither reward.txt nor reward.json; the tests exited with 0: too early",
+    )
+
+
+SUMMARY = "echo '= short test summary info ='"
+OUTPUTS = {
+    "echo no pytest here; exit 127": "pytest printed no short test summary (does run-tests.sh call "
+    "it with -rA?); the tests exited with 127: no pytest here",
+    f"{SUMMARY}; echo FAILED t::a - no; echo ERROR b.py": "failed: t::a, b.py",
+    f"{SUMMARY}; echo SKIPPED t::a": "no test passed",
+}
+
+
+def test_what_the_older_layouts_tests_failed_at_is_told(workshop: Workshop) -> None:
+    for number, (script, reason) in enumerate(OUTPUTS.items()):
+        instance = workshop.older(f"a{number}", {**OLDER, "run-tests.sh": f"{script}\n"})
+        assert workshop.score(instance, None).evidence.reasons == (reason,)

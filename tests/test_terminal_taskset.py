@@ -138,8 +138,14 @@ def test_a_task_that_cannot_be_run_is_skipped_and_refused_by_its_id() -> None:
     ("files", "said"),
     [
         ({}, "no such folder"),
-        ({"d/readme": "x"}, r"no task there: expected folders with task\.toml or task\.yaml"),
-        ({"d/a/task.toml": "x"}, r"no task there can be run: 1 × .*not TOML"),
+        (
+            {"d/readme": "x"},
+            r"no task there; name a folder whose own .* a task\.toml or",
+        ),
+        (
+            {"d/a/task.toml": "x"},
+            r"no task there can be run: 1 × .*not TOML.*; name another",
+        ),
     ],
 )
 def test_a_folder_without_tasks_is_refused(

@@ -121,7 +121,7 @@ def test_a_broken_place_moves_its_outcome_and_no_single_score_is_printed(
 ) -> None:
     status, out = scored
     assert status == 3
-    assert "pass@1 between 50.0 and 100.0 %, no single score: 1 of 2 attempts (50%)" in out
+    assert "pass@1 between 50.0 and 100.0 %, no single score: 1 of 2 attempts (50.0 %)" in out
     assert f"{BROKEN} #1: broken: gold resolves 0 of 3 times here" in out
     rows = attempts_of(passone("table", "logs/r", "--by", "attempt", "--format", "csv")[1])
     assert (rows[WHOLE]["outcome"], rows[WHOLE]["trust"]) == ("resolved", "trusted")

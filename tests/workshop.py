@@ -21,7 +21,7 @@ from pipeline.domain import Attempt, Instance, SandboxLimits, Snapshot, Submissi
 from pipeline.outcomes import UserError
 from pipeline.rundir import RunDir
 from pipeline.sites import MachineSite
-from tests.terminal import current
+from tests.terminal import current, older
 
 LIMITS = SandboxLimits(memory_gb=0.5, disk_gb=2, pids=200)
 DOCKERFILE = f"FROM {TERMINAL_BASE}:1\nWORKDIR /work\n"
@@ -85,6 +85,13 @@ class Workshop:
             **more,
         }
         current(self.root / "tasks" / name, toml, files)
+        return self.drawn(name)
+
+    def older(self, name: str, files: Mapping[str, str | bytes | None]) -> Instance:
+        older(self.root / "tasks" / name, files=files)
+        return self.drawn(name)
+
+    def drawn(self, name: str) -> Instance:
         release = load(str(self.root / "tasks"))
         instance = next(release.whole(one) for one in release.instances if one.id == name)
         self.built.add(instance.image)

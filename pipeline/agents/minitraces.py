@@ -120,7 +120,9 @@ def read_steps(trajectory: Path) -> list[Step]:
         if message.get("role") == "assistant":
             actions = (message.get("extra") or {}).get("actions") or []
             action = "\n".join(str(item.get("command", "")) for item in actions)
-            steps.append(Step(thought=str(content), action=action, observation=""))
+            # A server that tells reasoning apart may leave the words beside the action empty.
+            words = content if str(content).strip() else message.get("reasoning_content") or ""
+            steps.append(Step(thought=str(words), action=action, observation=""))
         elif steps and message.get("role") in ("tool", "user"):
             last = steps[-1]
             text = f"{last.observation}\n{content}" if last.observation else str(content)

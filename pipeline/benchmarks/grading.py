@@ -193,7 +193,8 @@ def read_apart(
             "seconds": math.ceil(seconds),
         }
         Path(name, "order").write_text(json.dumps(order))
-        argv = [sys.executable, "-m", __name__, name]
+        # -P: where the user stands there may be a pipeline/ of their own.
+        argv = [sys.executable, "-P", "-m", __name__, name]
         done = run(argv, output=Path(name, "said"), timeout_seconds=MOST_TIMES * seconds)
         if done.timed_out or done.returncode == -signal.SIGXCPU:
             text = f"swebench's parser took more than {seconds:.0f} s on {log.name}"

@@ -53,7 +53,7 @@ def candidates(results: Results) -> dict[str, list[Candidate]]:
     that there may be or not, by what the hidden tests say of the others, are none either.
     """
     found: dict[str, list[Candidate]] = {}
-    for instance_id, rows in zip(results.ids, results.firsts, strict=True):
+    for instance_id, rows in results.firsts.items():
         counted = [row for row in rows if row.counted]
         if not counted:
             continue

@@ -14,6 +14,7 @@ import typer
 from pipeline import __version__
 from pipeline.cli import (
     audit,
+    bundle,
     compare,
     controls,
     demo,
@@ -23,6 +24,7 @@ from pipeline.cli import (
     plan,
     reconcile,
     regrade,
+    report,
     rollouts,
     run,
     sample,
@@ -32,6 +34,7 @@ from pipeline.cli import (
     tape,
     watch,
 )
+from pipeline.cli.runs import BORROWED
 from pipeline.outcomes import UserError
 
 app = typer.Typer(
@@ -40,12 +43,11 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
     *(plan, sample, doctor, controls, run, watch, score, tables, compare, diagnose, audit, export),
-    *(select, rollouts, regrade, reconcile, demo, tape),
+    *(report, select, rollouts, regrade, reconcile, bundle, demo, tape),
 ):
     module.register(app)
 
@@ -74,3 +76,5 @@ def main() -> None:
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(141)
+    finally:
+        BORROWED.close()

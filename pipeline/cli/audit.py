@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.cli.runs import RunArgument, run_at
 from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ EPILOG = """Examples:
 
 
 def audit(
-    run: Annotated[Path, typer.Argument(help="A run directory, such as logs/demo.")],
+    run: RunArgument,
     with_images: Annotated[
         bool, typer.Option("--images", help="Search the images too; those that are here.")
     ] = False,
@@ -44,11 +45,11 @@ def audit(
     from pipeline import audit as audits
     from pipeline.cli import planning
     from pipeline.results import load
-    from pipeline.rundir import RunDir, write_atomically
+    from pipeline.rundir import write_atomically
 
-    place = RunDir(run)
+    place = run_at(run)
     results = load(place)
-    instances = planning.instances_of(results.plan)
+    instances = planning.instances_of(results.plan, place)
     owns = {item.id: audits.Own.of(item.stratum, item.row, item.prompt) for item in instances}
     images = look_at(run, instances, owns) if with_images else {}
     audited = audits.audit(results, place, owns, images)

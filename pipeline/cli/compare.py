@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from pipeline.cli.runs import run_at
+
 if TYPE_CHECKING:
     from pipeline.compare import Cell, Comparison, Pair, Side
 
@@ -28,7 +30,9 @@ Record: TypeAlias = dict[str, Any]
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run directories, or bundles.")
+    ],
     published: Annotated[
         str | None,
         typer.Option(
@@ -84,9 +88,8 @@ def read_side(path: Path) -> Side:
     """Raises UserError: no run is there, or it cannot be read."""
     from pipeline.compare import side_of
     from pipeline.results import load
-    from pipeline.rundir import RunDir
 
-    place = RunDir(path)
+    place = run_at(path)
     return side_of(load(place), place=str(path), driver=place.driver)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.cli.runs import RunArgument, run_at
 from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Side:
 
 
 def diagnose(
-    run: Annotated[Path, typer.Argument(help="A run directory, such as logs/demo.")],
+    run: RunArgument,
     other: Annotated[
         Path | None, typer.Argument(metavar="[RUN_B]", help="Another, to hold against it.")
     ] = None,
@@ -81,11 +82,10 @@ def look(path: Path) -> Side:
     from pipeline import diagnose as diagnoses
     from pipeline.cli.planning import instances_of
     from pipeline.results import load
-    from pipeline.rundir import RunDir
 
-    place = RunDir(path)
+    place = run_at(path)
     results = load(place)
-    instances = {item.id: item for item in instances_of(results.plan)}
+    instances = {item.id: item for item in instances_of(results.plan, place)}
     side = Side(results.name, results, diagnoses.diagnose(results, place, instances))
     try:
         diagnoses.keep(results, place, side.found)

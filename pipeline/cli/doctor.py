@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipeline.outcomes import UserError
+from pipeline.wording import count
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,13 +71,25 @@ def patient_of(
         recipe=recipe,
         agent=agent,
         environ=os.environ,
-        draw=lambda: planning.draw(recipe.selection)[1],
+        draw=lambda say: planning.draw(recipe.selection, say=say)[1],
         logs=logs,
         calls_tools=calls_tools(agent.name, recipe.agent.options),
         heard=(heard if heard is not None else []).append,
         one_call_a_reply=agent.name == "sweagent",
         tested=TESTED.get(agent.name, ""),
+        **of_tasks(recipe),
     )
+
+
+def of_tasks(recipe: Recipe) -> dict[str, Any]:
+    """What only terminal tasks can say of their images and sizes."""
+    if recipe.selection.benchmark != "terminal":
+        return {}
+    from pipeline.benchmarks.terminal import places
+    from pipeline.cli.planning import limits_of
+
+    limits = limits_of(recipe)
+    return {"built": places.is_built, "scant": lambda one: places.scant(one, limits)}
 
 
 class Sheet:
@@ -101,6 +115,8 @@ class Sheet:
         self.line(head, check.detail, f"[{colour}]{mark}[/]")
         if check.remedy:
             self.line(" " * (len(head) - 2) + "→ ", check.remedy, "")
+        if check.raw:
+            self.line(f"    {'it answered'.ljust(self.width)}  ", check.raw, "")
 
     def finish(self) -> None:
         """Say in one line what had to wait."""
@@ -137,7 +153,7 @@ def verdict(checks: Sequence[Check], visit: Visit) -> str:
     parts = [f"{count} {words[state]}" for state, count in counts.items() if count]
     spent = visit.spent
     cost = f", ${spent.cost_usd:.4f}" if spent.requests and spent.cost_usd is not None else ""
-    asked = f"; {spent.requests} completions, {spent.tokens:,} tokens{cost}"
+    asked = f"; {count(spent.requests or 0, 'completion')}, {spent.tokens:,} tokens{cost}"
     return ", ".join(parts) + (asked if spent.requests else "")
 
 
@@ -156,34 +172,36 @@ def as_json(checks: Iterable[Check], visit: Visit, **more: object) -> str:
 def examine(recipe: Recipe, *, only: str, as_tree: bool, smoke: bool, logs: Path) -> int:
     """Look at a config; the exit status."""
     from pipeline.cli import parts
+    from pipeline.cli.smoke import as_tried, show, workbench
     from pipeline.cli.voice import console
-    from pipeline.doctor import Area, State, Visit, read_areas, short_form, widest
+    from pipeline.doctor import Area, State, Visit, read_areas, smoke_form, widest
     from pipeline.doctor import examine as look
 
+    if smoke and only:
+        raise UserError("--smoke has its own areas; leave --only out")
     areas = read_areas(only) if only else frozenset(Area)
     agent = parts.make_agent(recipe.agent.name, recipe.agent.options)
-    patient = patient_of(recipe, agent, logs=logs)
-    sheet = Sheet(console(), widest(patient))
-    checks = []
-    with Visit(patient=patient, short=smoke).held() as visit:
-        for check in short_form(visit) if smoke else look(visit, areas):
-            checks.append(check)
+    parts.check_benchmark(recipe.selection.benchmark, agent.name)
+    checks, tried = [], {}
+    with workbench(recipe, agent) as bench:
+        patient = replace(patient_of(recipe, agent, logs=logs), try_out=bench.try_out)
+        sheet = Sheet(console(), widest(patient))
+        with Visit(patient=patient, short=smoke).held() as visit:
+            for check in smoke_form(visit) if smoke else look(visit, areas):
+                checks.append(check)
+                if not as_tree:
+                    sheet.add(check)
+        sheet.finish()
+        failed = any(check.state is State.FAIL for check in checks)
+        if visit.tryout is not None:
+            bench.keep = failed
+            tried = as_tried(visit.tryout, works=not failed)
             if not as_tree:
-                sheet.add(check)
-    sheet.finish()
-    failed = any(check.state is State.FAIL for check in checks)
-    tried: dict[str, Any] = {}
-    if smoke and not failed:
-        from pipeline.cli.smoke import show, try_out
-
-        tried = try_out(recipe, agent)
-        failed = not tried["works"]
-        if not as_tree:
-            show(tried, sheet.console)
+                show(tried, sheet.console)
     if as_tree:
         more = {"exit": 2 if failed else 0} | ({"smoke": tried} if smoke else {})
         typer.echo(as_json(checks, visit, **more))
-    elif not smoke:
+    elif not tried:
         sheet.console.print(verdict(checks, visit), style="bold")
     return 2 if failed else 0
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from pipeline.cli.runs import RunArgument, run_at
+
 EPILOG = """Examples:
 
   passone export logs/demo --leaderboard evaluation/verified/20260101_my-agent
@@ -16,7 +18,7 @@ EPILOG = """Examples:
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run directory, such as logs/demo.")],
+    run: RunArgument,
     leaderboard: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="A submission's folder: predictions, trajs, logs."),
@@ -30,11 +32,11 @@ def export(
     from pipeline import leaderboard as official
     from pipeline.outcomes import UserError
     from pipeline.results import load
-    from pipeline.rundir import RunDir, write_atomically
+    from pipeline.rundir import write_atomically
 
     if leaderboard is None and report_json is None:
         raise UserError("passone export: say what: --leaderboard DIR, --report-json FILE, or both")
-    place = RunDir(run)
+    place = run_at(run)
     results = load(place)
     found = official.report(results, attempt)
     said = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.cli.runs import run_at
 from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
@@ -132,9 +133,8 @@ def asked(
 def read(run: Path) -> Basis:
     from pipeline.planner import of_run
     from pipeline.results import load
-    from pipeline.rundir import RunDir
 
-    return of_run(load(RunDir(run)), str(run))
+    return of_run(load(run_at(run)), str(run))
 
 
 def show(question: Question, bases: Sequence[Basis], choices: Sequence[Choice]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
     from pipeline.contracts import Release
-    from pipeline.domain import Instance
+    from pipeline.domain import Instance, SandboxLimits
     from pipeline.plan import RunPlan, Selection
     from pipeline.recipe import Recipe, SelectionRecipe
+    from pipeline.rundir import RunDir
 
 
 def read_ids(names: Sequence[str]) -> tuple[str, ...]:
@@ -107,8 +108,11 @@ def draw(
     return selection, instances
 
 
-def instances_of(plan: Mapping[str, Any]) -> list[Instance]:
+def instances_of(plan: Mapping[str, Any], run: RunDir | None = None) -> list[Instance]:
     """The instances of a run, by its plan.json.
+
+    Args:
+        run: where it was read; a run out of a bundle has its rows with it.
 
     Raises:
         UserError: the dataset cannot be loaded, or is not what the run was made with.
@@ -116,17 +120,55 @@ def instances_of(plan: Mapping[str, Any]) -> list[Instance]:
     from pipeline import sampler
 
     selection = plan["selection"]
-    split = selection["recipe"].get("split", "test")
     benchmark = selection.get("benchmark", "swebench")
-    release = load_release(benchmark, selection["dataset"], split)
+    carried = run.instances if run is not None and run.instances.is_file() else None
+    if carried is not None and benchmark == "terminal":
+        return carried_tasks(carried, selection)
+    name = str(carried) if carried else selection["dataset"]
+    release = load_release(benchmark, name, selection["recipe"].get("split", "test"))
     known = {item.id: item for item in release.instances}
     found = [release.whole(known[id_]) for id_ in selection["ids"] if id_ in known]
     if sampler.fingerprint(release.canonical(item) for item in found) != selection["fingerprint"]:
+        remedy = "use the release that plan.json names"
+        if carried:
+            remedy = "its bundle was altered"
         raise UserError(
-            f"{selection['dataset']}: has changed since this run was made (its rows have another "
-            "fingerprint); use the release that plan.json names"
+            f"{carried.name if carried else name}: has changed since this run was made (its rows "
+            f"have another fingerprint); {remedy}"
         )
     return found
+
+
+def carried_tasks(path: Path, selection: Mapping[str, Any]) -> list[Instance]:
+    """Terminal tasks as a bundle has them, without their folders.
+
+    Raises:
+        UserError: they are not what the run was made with.
+    """
+    from pipeline import sampler
+    from pipeline.benchmarks.terminal.saved import read_instances
+
+    try:
+        found = read_instances(path)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path.name}: cannot be read: {error}") from None
+    rows = [{"id": item.id, "fingerprint": item.row["fingerprint"]} for item in found]
+    if sampler.fingerprint(rows) != selection["fingerprint"]:
+        raise UserError(f"{path.name}: has another fingerprint than its plan; it was altered")
+    return found
+
+
+def rows_to_carry(plan: Mapping[str, Any], instances: Iterable[Instance]) -> list[dict[str, Any]]:
+    """What has to be known of its instances to read a run where their dataset is not."""
+    from pipeline.benchmarks import dataset
+    from pipeline.benchmarks.terminal import saved
+
+    if plan["selection"].get("benchmark", "swebench") == "terminal":
+        return [saved.row_of(item) for item in instances]
+    return [
+        dataset.canonical(item) | ({"difficulty": item.difficulty} if item.difficulty else {})
+        for item in instances
+    ]
 
 
 def manifest(selection: Selection) -> dict[str, Any]:
@@ -192,51 +234,21 @@ def official_grader(benchmark: str) -> str:
     return f"swebench {importlib.metadata.version('swebench')}"
 
 
-def attempts_of(recipe: Recipe) -> tuple[int, int]:
-    """At each instance, at least and at most."""
-    terms = recipe.attempts
-    return (terms, terms) if isinstance(terms, int) else (terms.min, terms.max)
+def limits_of(recipe: Recipe) -> SandboxLimits:
+    """What a container may have at most."""
+    from pipeline.domain import SandboxLimits
 
-
-def check_attempts(recipe: Recipe, *, asks_model: bool) -> list[str]:
-    """What to know of attempts that may be left out.
-
-    Raises:
-        UserError: they would be left out of an agent that does the same each time.
-    """
-    least, most = attempts_of(recipe)
-    if least == most:
-        return []
-    if not asks_model:
-        raise UserError(
-            f"attempts: agent {recipe.agent.name!r} asks no model and does the same each time, so "
-            f"there is no vote to decide; give a number: --set attempts={least}"
-        )
-    # So many against: the others are at most half.
-    soonest, said = (most + 1) // 2, []
-    if least < soonest:
-        said.append(
-            f"attempts: no vote of {most} is decided before {soonest} attempts, and pass@1 is of "
-            f"{least} at each instance; with min: {soonest} as many are made, and all enter it"
-        )
-    if most % 2 == 0:
-        said.append(
-            f"attempts: of {most} a tie is a no, so {most // 2} of {most} resolved is rejected; "
-            "an odd max has no ties"
-        )
-    return said
+    return SandboxLimits(**recipe.sandbox.model_dump(exclude={"kind", "mirrors"}))
 
 
 def make_plan(
     recipe: Recipe, selection: Selection, *, asks_model: bool = True, grader: str = ""
 ) -> RunPlan:
     """The resolved plan of a recipe."""
-    from pipeline.domain import Limits, Sampling, SandboxLimits
+    from pipeline.domain import Limits, Sampling
     from pipeline.plan import Execution, RunPlan, TrustTerms
 
-    least, most = attempts_of(recipe)
     replies = replies_path(recipe) if asks_model else None
-    sandbox = recipe.sandbox.model_dump(exclude={"kind", "mirrors"})
     return RunPlan(
         name=recipe.name,
         selection=selection,
@@ -245,11 +257,11 @@ def make_plan(
         grader=grader or official_grader(selection.benchmark),
         agent_options=pinned(recipe.agent.options),
         replies=sha256(replies) if replies else "",
-        attempts=most,
-        min_attempts=None if least == most else least,
+        attempts=recipe.most,
+        min_attempts=None if recipe.least == recipe.most else recipe.least,
         sampling=Sampling(**recipe.sampling.model_dump()),
         limits=Limits(**recipe.limits.model_dump()),
-        sandbox=SandboxLimits(**sandbox),
+        sandbox=limits_of(recipe),
         execution=Execution(**recipe.execution.model_dump()),
         trust=TrustTerms(**recipe.trust.model_dump()),
     )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.cli.runs import RunArgument, run_at
+
 if TYPE_CHECKING:
     from pipeline.domain import Attempt
     from pipeline.reconcile import Account, Reconciliation
@@ -28,7 +30,7 @@ MOST_SLACK_SECONDS = 7 * 86400
 
 
 def reconcile(
-    run: Annotated[Path, typer.Argument(help="A run directory, such as logs/demo.")],
+    run: RunArgument,
     bill: Annotated[Path, typer.Argument(help="CSV, JSON or JSON lines, as a gateway exports.")],
     columns: Annotated[
         str,
@@ -49,7 +51,6 @@ def reconcile(
     from pipeline.bill import columns_of, read_bill
     from pipeline.outcomes import UserError
     from pipeline.reconcile import reconcile as hold_against
-    from pipeline.rundir import RunDir
 
     for name, given, known in (
         ("--format", kind, ("table", "csv", "json")),
@@ -60,7 +61,7 @@ def reconcile(
     if not 0 <= slack_seconds <= MOST_SLACK_SECONDS:
         raise UserError(f"--slack-seconds {slack_seconds:g}: give 0 to {MOST_SLACK_SECONDS}")
     read = read_bill(bill, columns_of(columns) if columns else None, zone_name=timezone)
-    found = hold_against(RunDir(run), read, slack_seconds=slack_seconds)
+    found = hold_against(run_at(run), read, slack_seconds=slack_seconds)
     show(found, kind, by)
     if not found.settled:
         raise typer.Exit(UNSETTLED)

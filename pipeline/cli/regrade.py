@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.cli.runs import RunArgument, run_at
 from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
@@ -36,24 +37,23 @@ class Log:
 
 
 def regrade(
-    run: Annotated[Path, typer.Argument(help="A run directory, such as logs/demo.")],
+    run: RunArgument,
     as_json: Annotated[bool, typer.Option("--json", help="For a machine.")] = False,
 ) -> None:
     """Read saved logs again under the installed swebench; the run itself is not touched."""
     from pipeline.benchmarks.grading import GRADER
     from pipeline.cli import planning
     from pipeline.results import load, read_plan
-    from pipeline.rundir import RunDir
     from pipeline.wording import count
 
-    place = RunDir(run)
+    place = run_at(run)
     plan = read_plan(place)
     if not plan["has_control"]:
         raise UserError(f"{run}: its verdicts were imported; there are no logs to read")
     if plan["selection"].get("benchmark", "swebench") != "swebench":
         raise UserError(f"{run}: only logs of swebench can be read again; grade it in a new run")
     book = load(place).book
-    instances = {item.id: item for item in planning.instances_of(plan)}
+    instances = {item.id: item for item in planning.instances_of(plan, place)}
     logs = list(logs_of(book, instances, place))
     readable = [log for log in logs if log.path.is_file()]
     moved = [said for said in map(movement, readable) if said is not None]
@@ -71,8 +71,14 @@ def regrade(
     raise typer.Exit(3 if moved else 0)
 
 
-def logs_of(book: Book, instances: dict[str, Instance], run: RunDir) -> Iterator[Log]:
-    """Every scoring of the run that a test run ended, gold's too."""
+def logs_of(
+    book: Book, instances: Mapping[str, Instance], run: RunDir, *, empties: bool = False
+) -> Iterator[Log]:
+    """Every scoring of the run that a test run ended, gold's too.
+
+    Args:
+        empties: those of empty patches, as well.
+    """
     from pipeline.benchmarks.grading import LOG
     from pipeline.cli.parts import gold_of
     from pipeline.domain import Controls, Finding, Rollout, Verdict
@@ -85,6 +91,8 @@ def logs_of(book: Book, instances: dict[str, Instance], run: RunDir) -> Iterator
             isinstance(verdict, Verdict)
             and isinstance(rollout, Rollout)
             and verdict.finding in read
+            # Then its log is of the scoring that came out otherwise.
+            and not verdict.evidence.contradicted
         ):
             yield Log(
                 name=f"{attempt.instance_id} #{attempt.number}",
@@ -94,19 +102,25 @@ def logs_of(book: Book, instances: dict[str, Instance], run: RunDir) -> Iterator
                 path=run.scoring(*attempt) / LOG,
             )
     for instance_id, rows in sorted(book.controls.items()):
+        gold = gold_of(instances[instance_id])
         for row in rows:
-            looked = row.value.gold if isinstance(row.value, Controls) else ()
-            for index, verdict in enumerate(looked, start=1):
-                label = f"gold-{row.try_number}" + (f".{index}" if index > 1 else "")
-                # The log of one that was kept is where it was scored.
-                if verdict.finding in read and not verdict.evidence.origin:
-                    yield Log(
-                        name=f"{instance_id} {label}",
-                        instance=instances[instance_id],
-                        submission=gold_of(instances[instance_id]),
-                        verdict=verdict,
-                        path=run.scoring(instance_id, label) / LOG,
-                    )
+            look = row.value if isinstance(row.value, Controls) else Controls(gold=())
+            looked = [
+                ("gold", look.gold, gold),
+                *([("empty", look.empty, None)] if empties else []),
+            ]
+            for kind, verdicts, submission in looked:
+                for index, verdict in enumerate(verdicts, start=1):
+                    label = f"{kind}-{row.try_number}" + (f".{index}" if index > 1 else "")
+                    # The log of one that was kept is where it was scored.
+                    if verdict.finding in read and not verdict.evidence.origin:
+                        yield Log(
+                            name=f"{instance_id} {label}",
+                            instance=instances[instance_id],
+                            submission=submission,
+                            verdict=verdict,
+                            path=run.scoring(instance_id, label) / LOG,
+                        )
 
 
 def movement(log: Log) -> dict[str, str] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.cli.runs import RunArgument, run_at
 from pipeline.outcomes import UserError
 from pipeline.wording import count
 
@@ -25,7 +26,6 @@ EPILOG = """Examples:
   passone rollouts logs/demo-10x3 -o groups.jsonl --drop-equal --linear-only --json"""
 
 
-RunArgument = Annotated[Path, typer.Argument(help="A run directory, such as logs/demo.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file: .parquet, or .jsonl.")]
 Kind = Annotated[
     str | None, typer.Option("--format", help="parquet or jsonl; else as the file is named.")
@@ -73,10 +73,9 @@ def rollouts(
     """
     from pipeline.results import load
     from pipeline.rollouts import Band, Terms, export
-    from pipeline.rundir import RunDir
 
     form = format_of(output, kind)
-    place = RunDir(run)
+    place = run_at(run)
     results = load(place)
     terms = Terms(
         include_infra=include_infra,
@@ -132,7 +131,7 @@ def looked_up(results: Results, run: RunDir, *, need_audit: bool) -> tuple[Resul
     from pipeline.rollouts import Known
 
     try:
-        difficulty = {item.id: item.difficulty for item in instances_of(results.plan)}
+        difficulty = {item.id: item.difficulty for item in instances_of(results.plan, run)}
     except UserError as error:
         typer.echo(f"note: no difficulty is known: {error}", err=True)
         difficulty = {}

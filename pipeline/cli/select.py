@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipeline.cli.effects import Seen, look_at_all
+from pipeline.cli.runs import RunArgument, run_at
 from pipeline.outcomes import UserError
 from pipeline.wording import count
 
@@ -24,7 +25,6 @@ EPILOG = """Examples:
 
   passone select logs/verified-10x3 --text-only --json"""
 
-RunArgument = Annotated[Path, typer.Argument(help="A run directory, such as logs/demo-10x3.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="The chosen patches, as predictions.")
 ]
@@ -51,9 +51,8 @@ def select(
     """
     from pipeline import choice
     from pipeline.results import load
-    from pipeline.rundir import RunDir
 
-    place = RunDir(run)
+    place = run_at(run)
     results = load(place)
     if results.plan["selection"]["benchmark"] == "terminal":
         raise UserError(f"{run}: its submissions are machines, and passone select is for patches")
@@ -65,7 +64,7 @@ def select(
     groups = choice.candidates(results)
     if not groups:
         raise UserError(f"{run}: no attempt counts yet, so there is nothing to choose from")
-    seen = {} if text_only else look_at_all(run, groups, quiet=quiet)
+    seen = {} if text_only else look_at_all(place.root, groups, quiet=quiet)
     choices = {
         instance_id: choice.choose(group, *looked(seen.get(instance_id)))
         for instance_id, group in groups.items()

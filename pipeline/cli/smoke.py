@@ -1,82 +1,126 @@
-"""Let the installed agent do one small thing through the whole pipe, and show every step of it."""
+"""Let the installed agent do one small thing through the whole pipe, and show what it did."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipeline.outcomes import UserError
 from pipeline.wording import count
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pipeline.cli.desk import Desk
-    from pipeline.contracts import Agent
+    from pipeline.contracts import Agent, Sandboxes
+    from pipeline.doctor import Tryout
     from pipeline.domain import Fault, Instance, Rollout
+    from pipeline.gateway.tapes import Exchange
     from pipeline.recipe import Recipe
 
-SAID = "passone-ok"
-TASK = f"""\
-This is a check of the set-up; there is no bug to fix. Run this one command, by itself:
+TASK = """\
+This is a check of the set-up; there is nothing to mend. Run this one command, by itself:
 
-    echo {SAID} && ls -la
+    echo {said} && ls -la
 
-Change no file. When you have seen what it prints, submit at once: an empty patch is right here.
+Change no file. When you have seen what it prints, submit at once{how}.
 """
-STEPS = 4
+BY_PATCH = ": an empty patch is right here"
 MOST_SECONDS = 600
 MOST_LINES = 15
 MOST_CHARACTERS = 1500
 
 
 def small(recipe: Recipe) -> Recipe:
-    """The recipe with one attempt of a few steps."""
+    """The recipe with one attempt of a few steps, and little patience."""
+    from pipeline.doctor.dialogue import REQUEST_SECONDS
+    from pipeline.doctor.smoke import STEPS
+
     limits = recipe.limits.model_copy(
         update={
             "steps": min(recipe.limits.steps or STEPS, STEPS),
             "seconds": min(recipe.limits.seconds or MOST_SECONDS, MOST_SECONDS),
         }
     )
-    return recipe.model_copy(update={"name": "smoke", "attempts": 1, "limits": limits})
-
-
-def try_out(recipe: Recipe, agent: Agent) -> dict[str, Any]:
-    """One try at a task of one command, on the first instance, in a directory of its own.
-
-    Raises:
-        UserError: the agent, the sandbox, the dataset or the endpoint cannot be had.
-    """
-    from pipeline.cli import planning
-    from pipeline.cli.desk import Desk
-
-    recipe = small(recipe)
-    agent.preflight()
-    selection, instances = planning.draw(recipe.selection)
-    instance = replace(instances[0], prompt=TASK)
-    plan = planning.make_plan(
-        recipe, replace(selection, ids=(instance.id,)), asks_model=agent.asks_model
+    gateway = recipe.gateway.model_copy(
+        update={
+            "request_seconds": min(recipe.gateway.request_seconds, REQUEST_SECONDS),
+            "requests": min(recipe.gateway.requests, 2),
+        }
     )
-    logs = Path(tempfile.mkdtemp(prefix="passone-smoke-"))
-    keep = False
+    return recipe.model_copy(
+        update={"name": "smoke", "attempts": 1, "limits": limits, "gateway": gateway}
+    )
+
+
+@dataclass(slots=True)
+class Workbench:
+    """Where a small try is made, and what it leaves."""
+
+    recipe: Recipe
+    agent: Agent
+    logs: Path
+    keep: bool = False
+
+    def try_out(self) -> Tryout:
+        """One try at a task of one command, on the first instance.
+
+        Raises:
+            UserError: the agent, the sandbox, the dataset or the endpoint cannot be had.
+        """
+        from pipeline.cli import planning
+        from pipeline.cli.desk import Desk
+        from pipeline.doctor import Tryout
+        from pipeline.doctor.smoke import SAID
+        from pipeline.rollouts.conversation import Conversation, Unreadable, conversation_of
+
+        recipe, agent = small(self.recipe), self.agent
+        agent.preflight()
+        selection, instances = planning.draw(recipe.selection)
+        how = "" if selection.benchmark == "terminal" else BY_PATCH
+        instance = replace(instances[0], prompt=TASK.format(said=SAID, how=how))
+        plan = planning.make_plan(
+            recipe, replace(selection, ids=(instance.id,)), asks_model=agent.asks_model
+        )
+        desk = Desk(recipe, plan, self.logs, quiet=True)
+        value, workdir, place = roll(recipe, desk, agent, instance)
+        exchanges = taped(workdir)
+        said = Conversation()
+        with contextlib.suppress(Unreadable):
+            said = conversation_of(exchanges)
+        return Tryout(
+            instance_id=instance.id,
+            image=instance.image,
+            place=place,
+            value=value,
+            exchanges=exchanges,
+            steps=list(agent.steps(workdir)) if workdir.exists() else [],
+            history=said.history if said.replies else "",
+            replies=said.replies,
+            files=str(workdir) if workdir.exists() else "",
+        )
+
+
+@contextlib.contextmanager
+def workbench(recipe: Recipe, agent: Agent) -> Iterator[Workbench]:
+    """A directory of its own; removed, unless it is to be kept."""
+    bench = Workbench(recipe, agent, Path(tempfile.mkdtemp(prefix="passone-smoke-")))
     try:
-        desk = Desk(recipe, plan, logs, quiet=True)
-        value, workdir = roll(recipe, desk, agent, instance)
-        found = told(value, agent, workdir, scripted=bool(recipe.model.replies))
-        keep = not found["works"] and workdir.exists()
-        return found | {"instance": instance.id, "kept": str(workdir) if keep else ""}
+        yield bench
     finally:
-        if not keep:
-            shutil.rmtree(logs, ignore_errors=True)
+        if not bench.keep:
+            shutil.rmtree(bench.logs, ignore_errors=True)
 
 
 def roll(
     recipe: Recipe, desk: Desk, agent: Agent, instance: Instance
-) -> tuple[Rollout | Fault, Path]:
-    """The first stage of a run, once; and where the agent's files are."""
+) -> tuple[Rollout | Fault, Path, str]:
+    """The first stage of a run, once; where the agent's files are, and in what it worked."""
     from pipeline.cli import parts
     from pipeline.cli.lanes import open_lanes
     from pipeline.domain import Attempt
@@ -101,35 +145,45 @@ def roll(
                 sandboxes=sandboxes,
                 cancelled=desk.brake.hard,
             )
-            return runner.roll(attempt, 1), desk.run.attempt(attempt, 1)
+            value = runner.roll(attempt, 1)
+            return value, desk.run.attempt(attempt, 1), sandboxes.name
         finally:
-            sandboxes.reap()
+            clear(sandboxes)
 
 
-def told(value: Rollout | Fault, agent: Agent, workdir: Path, *, scripted: bool) -> dict[str, Any]:
-    """What came of it; it works if the agent ran something, or ended well without steps to show."""
+def clear(sandboxes: Sandboxes) -> None:
+    """Remove what was started and what was handed in: nobody grades it."""
+    sandboxes.reap()
+    # A daemon that is gone has been told of already.
+    with contextlib.suppress(UserError):
+        sandboxes.discard(set(sandboxes.snapshots))
+
+
+def taped(workdir: Path) -> Sequence[Exchange]:
+    """All that was said; nothing where nobody asked."""
+    from pipeline.gateway.tapes import find_tape, read_tape
+
+    path = find_tape(workdir)
+    return read_tape(path).exchanges if path is not None else ()
+
+
+def as_tried(tryout: Tryout, *, works: bool) -> dict[str, Any]:
+    """What came of it, for a machine and for `show`."""
     from pipeline.domain import Fault
 
-    steps = list(agent.steps(workdir)) if workdir.exists() else []
-    acted = any(step.action.strip() for step in steps)
-    seen = any(SAID in step.observation for step in steps)
-    notes = []
+    value = tryout.value
     if isinstance(value, Fault):
-        ended, works = f"{value.cause} fault: {value.detail}", False
+        ended = f"{value.cause} fault: {value.detail}"
     else:
-        ended, works = str(value.stop or value.exit_status), acted or not agent.asks_model
-        works = works or (not steps and value.submission is not None)
-        if not works:
-            notes.append("the agent ran no command: see its log")
-        elif steps and not seen and not scripted:
-            notes.append(f"no command printed {SAID}: the model did something else")
+        ended = str(value.stop or value.exit_status)
     return {
+        "instance": tryout.instance_id,
         "works": works,
         "ended": ended,
-        "notes": notes,
-        "steps": [asdict(step) for step in steps],
+        "steps": [asdict(step) for step in tryout.steps],
         "seconds": round(value.seconds, 1),
         "usage": asdict(value.usage),
+        "kept": "" if works else tryout.files,
     }
 
 
@@ -137,7 +191,8 @@ def show(tried: Mapping[str, Any], console: Console) -> None:
     """Thought, action and observation of each step, then how it ended."""
     from rich.markup import escape
 
-    console.print(f"smoke test on {escape(tried['instance'])}", style="bold")
+    if tried["steps"]:
+        console.print(f"what the agent did on {escape(tried['instance'])}", style="bold")
     for number, step in enumerate(tried["steps"], start=1):
         console.print(f"  step {number}", style="bold")
         for part in ("thought", "action", "observation"):
@@ -149,11 +204,10 @@ def show(tried: Mapping[str, Any], console: Console) -> None:
     tokens = usage["input_tokens"] + usage["output_tokens"]
     colour, word = ("green", "works") if tried["works"] else ("red", "does not work")
     console.print(
-        f"[{colour}]{word}[/]: {escape(tried['ended'])}; {count(len(tried['steps']), 'step')}, "
+        f"[{colour}]{word}[/]: {escape(shortened(tried['ended'])[0])}; "
+        f"{count(len(tried['steps']), 'step')}, "
         f"{tried['seconds']} s, {count(usage['requests'], 'request')}, {tokens:,} tokens"
     )
-    for note in tried["notes"]:
-        console.print(f"[yellow]note:[/] {escape(note)}")
     if tried["kept"]:
         console.print(f"what the agent left: {escape(tried['kept'])}")
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipeline.cli.runs import RunArgument, run_at
+
 if TYPE_CHECKING:
     from pipeline.results import Results
     from pipeline.results.frame import Sheet
@@ -25,8 +27,6 @@ STATUS_EPILOG = """Examples:
   passone status logs/demo
 
   passone status logs/demo --evidence"""
-
-RunArgument = Annotated[Path, typer.Argument(help="A run directory, such as logs/demo.")]
 
 
 def table(
@@ -60,20 +60,21 @@ def table(
     from pipeline.outcomes import UserError
     from pipeline.results import load
     from pipeline.results.frame import read_sheet, sheet_of
-    from pipeline.rundir import RunDir, write_atomically
+    from pipeline.rundir import write_atomically
 
     try:
         wanted, grouped = tables.Format(kind), tables.By(by)
     except ValueError as error:
         known = f"formats {', '.join(tables.Format)}; by {', '.join(tables.By)}"
         raise UserError(f"passone table: {error}; known: {known}") from None
+    place = run_at(run)
     if clean:
-        results = load(RunDir(run), untrusted=untrusted)
-        sheet = sheet_of(without_tainted(results, RunDir(run)))
+        results = load(place, untrusted=untrusted)
+        sheet = sheet_of(without_tainted(results, place))
     else:
-        sheet = read_sheet(RunDir(run), untrusted=untrusted)
+        sheet = read_sheet(place, untrusted=untrusted)
     if grouped in (tables.By.ATTEMPT, tables.By.DIAGNOSIS):
-        sheet = diagnosed(sheet, RunDir(run))
+        sheet = diagnosed(sheet, place)
     content = tables.render(tables.table_of(sheet, grouped), wanted)
     if output is not None:
         try:
@@ -130,9 +131,8 @@ def status(
     from pipeline.cli.voice import Voice
     from pipeline.headline import splits
     from pipeline.results import load
-    from pipeline.rundir import RunDir
 
-    place = RunDir(run)
+    place = run_at(run)
     results = load(place, cut_off=cut_off_usage(place))
     if as_json:
         typer.echo(json.dumps(results.summary(), indent=2))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.cli.runs import is_bundled, run_at
 from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def read_all(place: Path) -> list[Tape]:
 
 
 def tape(
-    place: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, or one tape.")],
+    place: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run directory, a bundle, or one tape.")
+    ],
     instance: Annotated[str | None, typer.Option(help="Only of this instance.")] = None,
     attempt: Annotated[int | None, typer.Option(help="Only of this attempt.")] = None,
     number: Annotated[int | None, typer.Option("--try", help="Only of this try.")] = None,
@@ -91,7 +94,7 @@ def tape(
 
     if kind not in FORMATS:
         raise UserError(f"passone tape: unknown format {kind!r}; known: {', '.join(FORMATS)}")
-    tapes = read_all(place)
+    tapes = read_all(run_at(place).root if is_bundled(place) else place)
     chosen = [
         tape
         for tape in tapes

@@ -27,7 +27,7 @@ from pipeline.domain import (
 from pipeline.ledger import Book, Kind, Row
 from pipeline.outcomes import Blame, Outcome, Settlement
 from pipeline.results import Results
-from pipeline.trust import Trust, trust_of
+from pipeline.trust import Trust, last_words, trust_of
 from pipeline.wording import between, count
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class Voice:
         before = f", {len(self.settled)} done before" if self.settled else ""
         model = "" if plan.model == "none" else f", {plan.model}"
         model = ", scripted replies (no model is measured)" if plan.replies else model
-        number = between(plan.least, plan.attempts)
-        size = f"{count(len(plan.selection.ids), 'instance')} × {number}"
+        instances = count(len(plan.selection.ids), "instance")
+        size = f"{instances} × {between(plan.least, plan.attempts)}"
         self.say(f"{plan.name}: {size}, agent {plan.agent}{model}, plan {plan.digest}{before}")
         if self.err.is_terminal and not self.quiet:
             self.progress = Progress(
@@ -129,15 +129,12 @@ class Voice:
         if done:
             self.settled.add(row.attempt)
         if self.progress is not None:
-            done_by_now = len(self.settled)
-            self.progress.update(self.progress.task_ids[0], completed=done_by_now, total=due)
+            task = self.progress.task_ids[0]
+            self.progress.update(task, completed=len(self.settled), total=due)
         text = describe(row)
         if text and not self.quiet:
-            where = (
-                f"[{len(self.settled)}/{self.total}]"
-                if done
-                else " " * len(f"[{self.total}/{self.total}]")
-            )
+            blank = " " * len(f"[{self.total}/{self.total}]")
+            where = f"[{len(self.settled)}/{self.total}]" if done else blank
             self.err.print(f"{escape(where)} {text}")
 
     def looked(self, instance_id: str, look: Controls | Fault) -> None:
@@ -245,6 +242,7 @@ def describe_look(name: str, look: Controls) -> str:
         passed = sum(verdict.passed for verdict in look.gold)
         empty = f", empty {sum(verdict.passed for verdict in look.empty)} of {len(look.empty)}"
         said = f"resolves {passed} of {len(look.gold)} times{empty}: [{colour}]{trust}[/]"
+        said += f", {escape(words)}" if (words := last_words(look)) else ""
     if look.idle_death:
         said += f"; an idle container died as well: {escape(look.idle_death)}"
     return f"{name} {said}"

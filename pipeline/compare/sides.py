@@ -98,7 +98,7 @@ def side_of(results: Results, *, place: str = "", driver: str = "") -> Side:
         name=results.name,
         cells={
             vote.instance_id: cell_of(groups[vote.instance_id], first, vote)
-            for vote, first in zip(results.votes, results.firsts, strict=True)
+            for vote, first in zip(results.votes, results.firsts.values(), strict=True)
         },
         plan=results.plan,
         place=place,

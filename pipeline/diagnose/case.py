@@ -45,6 +45,10 @@ class Case:
     """What died, and while it did what."""
     scoring_seconds: int = 0
     """Within which its tests had to end."""
+    machine: bool = False
+    """What was submitted is a container as it was left: there is no patch to read."""
+    reward: float | None = None
+    """What the tests gave it, where they grade in fractions."""
 
     @cached_property
     def files(self) -> tuple[str, ...]:

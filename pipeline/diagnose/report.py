@@ -14,7 +14,7 @@ import pandas as pd
 from pipeline.diagnose.case import Case, Evidence
 from pipeline.diagnose.patches import files_in
 from pipeline.diagnose.rules import Mode, diagnosis, notes
-from pipeline.domain import Attempt, Fault, Instance, Patch, Rollout, Tally, Verdict
+from pipeline.domain import Attempt, Fault, Instance, Patch, Rollout, Snapshot, Tally, Verdict
 from pipeline.ledger import Entry
 from pipeline.outcomes import Blame, Outcome
 from pipeline.results import AttemptRow, Results, read_steps
@@ -108,6 +108,8 @@ def case_of(results: Results, run: RunDir, row: AttemptRow, instance: Instance) 
         broken=failing(report, "PASS_TO_PASS", kept),
         doubts=verdict.evidence.reasons if verdict else (),
         death=death_of(entry),
+        machine=isinstance(submission, Snapshot),
+        reward=verdict.reward if verdict else None,
         scoring_seconds=int(results.plan.get("sandbox", {}).get("scoring_seconds", 0)),
     )
 
@@ -193,27 +195,29 @@ def differing(
     return [(id_, one, other) for id_, one, other in pairs if modes(one) != modes(other)]
 
 
+def record_of(item: Diagnosis) -> dict[str, Any]:
+    """One attempt's, for a machine."""
+    return {
+        "instance": item.instance_id,
+        "attempt": item.attempt,
+        "repo": item.repo,
+        "difficulty": item.difficulty,
+        "mode": item.mode.value,
+        "evidence": item.evidence.text,
+        "notes": list(item.notes),
+        "steps": list(item.evidence.steps),
+        "files": list(item.files),
+        "gold": list(item.gold),
+        "tests": list(item.evidence.tests),
+        "row": item.basis,
+    }
+
+
 def to_json(results: Results, found: Sequence[Diagnosis]) -> dict[str, Any]:
     """Everything that was found, for a machine and for the tables."""
     return {
         "run": results.name,
-        "attempts": [
-            {
-                "instance": item.instance_id,
-                "attempt": item.attempt,
-                "repo": item.repo,
-                "difficulty": item.difficulty,
-                "mode": item.mode.value,
-                "evidence": item.evidence.text,
-                "notes": list(item.notes),
-                "steps": list(item.evidence.steps),
-                "files": list(item.files),
-                "gold": list(item.gold),
-                "tests": list(item.evidence.tests),
-                "row": item.basis,
-            }
-            for item in found
-        ],
+        "attempts": [record_of(item) for item in found],
         "counts": {
             by: {
                 group: {mode: counter[mode] for mode in modes_in([counter])}
@@ -230,24 +234,32 @@ def keep(results: Results, run: RunDir, found: Sequence[Diagnosis]) -> None:
     Raises:
         UserError: the run cannot be written.
     """
-    text = json.dumps(to_json(results, found), indent=2) + "\n"
-    run.write(run.report / "diagnosis.json", text)
+    run.write(run.report / "diagnosis.json", to_text(results, found))
+
+
+def to_text(results: Results, found: Sequence[Diagnosis]) -> str:
+    """What is kept."""
+    return json.dumps(to_json(results, found), indent=2) + "\n"
 
 
 def modes_of(found: Iterable[Diagnosis]) -> dict[Attempt, str]:
     return {Attempt(item.instance_id, item.attempt): item.mode.value for item in found}
 
 
-def kept_modes(run: RunDir) -> dict[tuple[str, int, int], str]:
-    """What was kept: modes by instance, attempt and the row that the outcome rested on."""
+def kept(run: RunDir) -> dict[tuple[str, int, int], dict[str, Any]]:
+    """What was kept, as `to_json` has it, by instance, attempt and the row that it rested on."""
     try:
         tree = json.loads((run.report / "diagnosis.json").read_text(encoding="utf-8"))
         return {
-            (item["instance"], item["attempt"], item["row"]): Mode(item["mode"]).value
+            (item["instance"], item["attempt"], item["row"]): item | {"mode": Mode(item["mode"])}
             for item in tree["attempts"]
         }
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+
+
+def kept_modes(run: RunDir) -> dict[tuple[str, int, int], str]:
+    return {key: item["mode"].value for key, item in kept(run).items()}
 
 
 def with_modes(results: Results, run: RunDir) -> Results:
@@ -262,9 +274,14 @@ def with_modes(results: Results, run: RunDir) -> Results:
     return replace(results, rows=rows)
 
 
-def marked(sheet: Sheet, run: RunDir) -> Sheet:
-    """The same of a run that is read by the column."""
-    modes, frame = kept_modes(run), sheet.frame
+def marked(sheet: Sheet, run: RunDir, found: Sequence[Diagnosis] | None = None) -> Sheet:
+    """The same of a run that is read by the column.
+
+    Args:
+        found: what to mark it with; None: what was kept.
+    """
+    fresh = {(item.instance_id, item.attempt, item.basis): item.mode.value for item in found or ()}
+    modes, frame = kept_modes(run) if found is None else fresh, sheet.frame
     models = frame["blame"] == Blame.MODEL.value
     keys = (frame.loc[models, name].tolist() for name in ("instance", "attempt", "basis"))
     some = pd.Series([modes.get(key, "") for key in zip(*keys, strict=True)], frame.index[models])

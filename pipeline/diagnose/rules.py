@@ -28,6 +28,7 @@ class Mode(StrEnum):
     NO_EDIT = "no_edit"
     BROKE_OTHERS = "broke_others"
     PARTLY_FIXED = "partly_fixed"
+    NOT_DONE = "not_done"
     ONLY_TESTS = "only_tests"
     WRONG_PLACE = "wrong_place"
     NOT_FIXED = "not_fixed"
@@ -134,6 +135,13 @@ def of_partly_fixed(case: Case) -> Evidence | None:
     return touching(case, text, tests=case.unfixed)
 
 
+def of_not_done(case: Case) -> Evidence | None:
+    if not graded(case) or not case.machine:
+        return None
+    what = "its tests do not pass" if case.reward is None else f"reward {case.reward:.3g}"
+    return Evidence(text=f"{fixed_words(case)}{what}")
+
+
 def of_only_tests(case: Case) -> Evidence | None:
     if not graded(case) or not case.files or len(case.aside) < len(case.files):
         return None
@@ -186,6 +194,7 @@ RULES: tuple[Rule, ...] = (
     Rule(Mode.NO_EDIT, of_no_edit, "It submitted nothing, and no edit was seen."),
     Rule(Mode.BROKE_OTHERS, of_broke_others, "It fixed all, and broke tests that had passed."),
     Rule(Mode.PARTLY_FIXED, of_partly_fixed, "It fixed some of the tests: an edge case is missed."),
+    Rule(Mode.NOT_DONE, of_not_done, "What it left in its container does not pass the tests."),
     Rule(Mode.ONLY_TESTS, of_only_tests, "It edited nothing but tests or documents."),
     Rule(Mode.WRONG_PLACE, of_wrong_place, "It edited no file that gold edits, and fixed nothing."),
     Rule(Mode.NOT_FIXED, of_not_fixed, "It edited a file that gold edits, and fixed nothing."),
@@ -236,6 +245,8 @@ def ending(case: Case, text: str) -> Evidence:
 
 def touching(case: Case, text: str, *, tests: tuple[str, ...] = ()) -> Evidence:
     """With the files that the patch touches, and the steps that edited them."""
+    if case.machine:
+        return Evidence(text=text, tests=tests)
     if not case.files:
         return Evidence(text=f"{text}; its patch names no file", tests=tests)
     at = f" ({numbers(case.edits_of_patch)})" if case.edits_of_patch else ""

@@ -7,7 +7,7 @@ import io
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -35,24 +35,32 @@ def packed_places(*places: str) -> bytes:
 
 @contextlib.contextmanager
 def packed_folders(
-    *folders: Path, prefix: str = "", change: Callable[[str, bytes], bytes] | None = None
+    *folders: Path,
+    prefix: str = "",
+    change: Callable[[str, bytes], bytes] | None = None,
+    programs: Collection[Path] = (),
 ) -> Iterator[IO[bytes]]:
     """What lies in folders, one after the other, as root's; a later one's files win.
 
     Args:
         prefix: before every name; a folder of its own, which is made with them.
         change: what a file is to hold, by its name and what it holds.
+        programs: files that anybody may execute, whatever their mode here.
     """
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
             for folder in folders:
-                _add(tar, folder, prefix, change)
+                _add(tar, folder, prefix, change, programs)
         file.seek(0)
         yield file
 
 
 def _add(
-    tar: tarfile.TarFile, folder: Path, prefix: str, change: Callable[[str, bytes], bytes] | None
+    tar: tarfile.TarFile,
+    folder: Path,
+    prefix: str,
+    change: Callable[[str, bytes], bytes] | None,
+    programs: Collection[Path],
 ) -> None:
     for path in sorted(folder.rglob("*")) if folder.is_dir() else [folder]:
         inside = str(path.relative_to(folder)) if folder.is_dir() else path.name
@@ -60,7 +68,7 @@ def _add(
         info.uid = info.gid = 0
         info.uname = info.gname = "root"
         # Whoever runs in there may be somebody else than root.
-        info.mode |= 0o555 if info.isdir() else 0o444
+        info.mode |= 0o555 if info.isdir() or path in programs else 0o444
         if not info.isfile():
             tar.addfile(info)
             continue

@@ -18,6 +18,7 @@ from pipeline.process import Completed, run
 LAST_LINES = 12
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 BUILT_LABEL = "passone.built"
+PREAMBLE = re.compile(r".*Sending build context to Docker daemon[^\n]*\n", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,8 @@ def staged(plan: Plan, scratch: Path) -> Path:
 def failure(reference: str, plan: Plan, done: Completed) -> InfraError:
     """Why there is no image, in the words of the build."""
     plain = COLOUR.sub("", done.output)
+    # The classic builder says at length what it thinks of itself before it begins.
+    plain = PREAMBLE.sub("", plain)
     lines = [" ".join(line.split()) for line in plain.splitlines() if line.strip()]
     before = " / ".join(lines[-LAST_LINES:-1])[-1500:]
     last = lines[-1] if lines else "it said nothing"

@@ -19,6 +19,7 @@ from typing import Any
 from docker.errors import NotFound
 
 from pipeline.docker.container import DockerSandbox
+from pipeline.docker.creation import status_of
 
 LABEL = "passone.changes"
 AT_ONCE = 200
@@ -95,10 +96,7 @@ class Original:
 
     def has(self, path: str) -> bool:
         """Whether it has something at a path. Raises requests.RequestException: no daemon."""
-        url = f"{self.api.base_url}/v{self.api.api_version}/containers/{self.id}/archive"
-        # The SDK has no call for it, and would fetch what is there (Engine API, HEAD archive).
-        answer = self.api.head(url, params={"path": path}, timeout=self.api.timeout)
-        return bool(answer.status_code == HTTPStatus.OK)
+        return status_of(self.api, self.id, path) == HTTPStatus.OK
 
     def put_back(self, changes: Collection[Change], machine: DockerSandbox) -> None:
         """Let a container that has not been started begin as its image was, in some places.

@@ -131,7 +131,7 @@ class DockerSandbox:
         timer.daemon = True
         timer.start()
         try:
-            return listen(raw, path, nonce=nonce, cap_bytes=self.cap_bytes)
+            return listen(stream, path, nonce=nonce, cap_bytes=self.cap_bytes)
         finally:
             over.set()
             timer.cancel()

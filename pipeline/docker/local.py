@@ -27,7 +27,11 @@ from pipeline.sites import LocalSite, Site
 WORKDIR = "/testbed"
 ENOUGH_BYTES = 1 << 30
 """Free before a command: what then takes it all may be the command."""
-HIDDEN = {"proc", "dev", "tmp", "testbed", "sys", "run"}
+HIDDEN = {"proc", "dev", "tmp", "testbed", "sys", "run", "var"}
+"""Below /var Docker mounts and unmounts its containers; a mount that goes while it is shown ends
+bubblewrap, before the command has begun.
+"""
+EMPTY = ("/tmp", "/run", "/var")
 
 
 def environment() -> dict[str, str]:
@@ -49,9 +53,22 @@ def bubblewrap() -> str | None:
     program = shutil.which("bwrap")
     if program is None:
         return None
-    trial = [program, "--ro-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "true"]
+    trial = [program, "--unshare-pid", *machine(), "--proc", "/proc", "true"]
     done = subprocess.run(trial, capture_output=True, check=False, timeout=20)
     return program if done.returncode == 0 else None
+
+
+def machine() -> list[str]:
+    """Arguments that show what is at the top of this machine, read-only."""
+    argv = ["--tmpfs", "/"]
+    for entry in sorted(Path("/").iterdir()):
+        if entry.name in HIDDEN:
+            continue
+        if entry.is_symlink():
+            argv += ["--symlink", str(entry.readlink()), str(entry)]
+        elif entry.is_dir():
+            argv += ["--ro-bind-try", str(entry), str(entry)]
+    return argv
 
 
 def wrapper(
@@ -65,20 +82,19 @@ def wrapper(
     program = bubblewrap()
     if program is None:
         return []
-    argv = [program, "--die-with-parent", "--unshare-pid", "--tmpfs", "/"]
+    argv = [program, "--die-with-parent", "--unshare-pid", *machine()]
     argv += ["--unshare-net"] if offline else []
-    for entry in sorted(Path("/").iterdir()):
-        if entry.name in HIDDEN:
-            continue
-        if entry.is_symlink():
-            argv += ["--symlink", str(entry.readlink()), str(entry)]
-        elif entry.is_dir():
-            argv += ["--ro-bind-try", str(entry), str(entry)]
-    argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]
-    # A virtual environment or checkout below /tmp must stay visible.
+    argv += [
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        *(word for at in EMPTY for word in ("--tmpfs", at)),
+    ]
+    # A virtual environment or checkout in one of these places must stay visible.
     package = Path(pipeline.__file__).parent.parent
     for needed in dict.fromkeys((Path(sys.prefix), Path(sys.base_prefix), package)):
-        if needed.is_relative_to("/tmp"):
+        if any(needed.is_relative_to(place) for place in EMPTY):
             argv += ["--ro-bind", str(needed), str(needed)]
     for path in writable:
         argv += ["--bind", str(path), str(path)]

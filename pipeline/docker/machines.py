@@ -20,6 +20,7 @@ from pipeline.docker.changes import (
     remove,
 )
 from pipeline.docker.container import ERRORS, DockerSandbox
+from pipeline.docker.creation import wake
 from pipeline.docker.images import cause_of, short
 from pipeline.docker.sandbox import RUN_LABEL, DockerSandboxes
 from pipeline.docker.shapes import Shape
@@ -30,6 +31,8 @@ from pipeline.sites import MachineSite, Site
 REPOSITORY = "passone/snapshot"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Docker's own, where an image says nothing."""
+UNSTARTED = "OCI runtime create failed"
+"""What the daemon says of a container that cannot be as it is to be."""
 OUTPUT_CAP_BYTES = 16 * 1024 * 1024
 
 
@@ -111,7 +114,8 @@ class DockerMachines:
             without: what is as the image has it again before anything runs there.
 
         Raises:
-            InfraError: no image, no daemon, no room; or the snapshot is gone.
+            InfraError: no image, no daemon, no room; the snapshot is gone; or, `died`, it is one
+                that cannot be started.
         """
         digest = self._kept(snapshot) if snapshot else self.plain.digest(instance)
         shape = replace(shape, workdir=shape.workdir or self._config(digest, "WorkingDir") or "/")
@@ -121,10 +125,22 @@ class DockerMachines:
                 with self.original(instance) as original:
                     original.put_back(without, sandbox)
 
-        with self.plain.start(digest, instance.id, shape, before=put_back) as sandbox:
+        with contextlib.ExitStack() as stack:
+            try:
+                made = self.plain.start(digest, instance.id, shape, before=put_back)
+                sandbox = stack.enter_context(made)
+            except InfraError as error:
+                if snapshot is None or UNSTARTED not in error.detail:
+                    raise
+                # Perhaps for what an agent has left in it, as with a link where a folder was.
+                raise InfraError(error.cause, error.detail, died=True) from error
             sandbox.cap_bytes = OUTPUT_CAP_BYTES
             if without:
                 remove(without, sandbox)
+            try:
+                wake(sandbox.client.api, sandbox.id, self._configured(digest), shape.command)
+            except ERRORS as error:
+                raise sandbox.failure(error) from error
             yield sandbox
 
     def _kept(self, snapshot: Snapshot) -> str:

@@ -14,8 +14,9 @@ import requests
 from docker.errors import DockerException, NotFound
 
 from pipeline.docker.container import ERRORS, DockerSandbox
+from pipeline.docker.creation import create
 from pipeline.docker.images import Images, cause_of, foreign, short, unoffered
-from pipeline.docker.shapes import IDLE, Shape, plain
+from pipeline.docker.shapes import Shape, plain
 from pipeline.docker.watch import Watch
 from pipeline.domain import Attempt, Cause, Fault, Instance, SandboxLimits
 from pipeline.outcomes import InfraError, UserError
@@ -133,7 +134,7 @@ class DockerSandboxes:
         identifier = ""
         with Watch(self.client, label, most_bytes=round(shape.disk_gb * 1e9)) as watch:
             try:
-                identifier = self._create(digest, labels, shape)
+                identifier = create(self.client.api, digest, labels, shape)
                 # Whoever stopped the run meanwhile has looked for containers already.
                 if self.cancelled.is_set():
                     raise InfraError(Cause.SANDBOX, "stopped before it began")
@@ -172,22 +173,6 @@ class DockerSandboxes:
             self._probe = connect(timeout_seconds=PROBE_SECONDS)
         return self._probe
 
-    def _create(self, digest: str, labels: dict[str, str], shape: Shape) -> str:
-        """The id of a new container. The SDK's own way looks at it too, and may fail at that."""
-        api = self.client.api
-        made = api.create_container(
-            digest,
-            # An entrypoint of the image's own would stand in the way.
-            entrypoint=IDLE.split(),
-            user=shape.user or None,
-            working_dir=shape.workdir or None,
-            environment=dict(shape.variables),
-            labels=labels,
-            host_config=api.create_host_config(**shape.host),
-            network_disabled=shape.offline,
-        )
-        return str(made["Id"])
-
     @contextlib.contextmanager
     def unstarted(self, digest: str, instance_id: str) -> Iterator[str]:
         """The id of a container in which nothing ever runs: its files can be read.
@@ -196,7 +181,7 @@ class DockerSandboxes:
             InfraError: no daemon, or no room.
         """
         try:
-            identifier = self._create(digest, self._labels(instance_id), Shape())
+            identifier = create(self.client.api, digest, self._labels(instance_id), Shape())
         except ERRORS as error:
             raise InfraError(cause_of(error, Cause.SANDBOX), short(error)) from error
         try:

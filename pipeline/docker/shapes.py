@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,10 @@ TESTBED = "/testbed"
 IDLE = "tail -f /dev/null"
 """What a container's first process does."""
 MEGABYTE = 1024 * 1024
+SHELL = r"(?:\S*/)?(?:ba|da)?sh"
+WAITS = r"(?:sleep \S+|tail -f /dev/null)"
+IDLES = re.compile(rf"{SHELL}|{WAITS}|{SHELL} -l?c {WAITS}")
+"""Commands that do nothing but keep a container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +38,11 @@ class Shape:
     """Capabilities that it goes without, of those that Docker gives."""
     sealed: bool = False
     """Whether nobody in it can become more than he is."""
+    command: tuple[str, ...] = ()
+    """What its image's entrypoint is called with, beside our own first process, or what is started
+    where it has none; empty: neither."""
     blank: tuple[str, ...] = ()
-    """Folders that are empty when it starts, whatever its image has there."""
+    """Folders that are empty when it starts, or not there, whatever its image has there."""
 
     @property
     def host(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import struct
@@ -37,8 +38,10 @@ CHUNK_BYTES = 1 << 16
 NO_SHELL = (126, 127)
 UNSTARTED = b"OCI runtime exec failed"
 """What the daemon itself writes where a command's shell could not be started."""
-LINGERS_SECONDS = 2.0
-"""For how long output is still taken after the command's end, as the daemon itself does."""
+LINGERS_SECONDS = 5.0
+"""For how long output is still taken after the command's end. The daemon takes it for two seconds;
+whoever leaves before it has made up its mind is told that the command exited with 126.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,35 @@ class Heard:
     truncated: bool
 
 
-def listen(raw: Any, path: Path, *, nonce: str, cap_bytes: int) -> Heard:
+@dataclass(slots=True)
+class Connection:
+    """What the SDK gives of a command's stream, beneath the buffer that it read the header with.
+
+    A client that is slow finds output behind the header of Docker's answer, and has both by then.
+    """
+
+    raw: Any
+    _early: bytes
+
+    @classmethod
+    def of(cls, stream: Any) -> Connection:
+        raw = getattr(stream, "_sock", stream)
+        # Not waited for: there may be nothing yet.
+        raw.settimeout(0)
+        early = b""
+        with contextlib.suppress(AttributeError, OSError):
+            early = stream._response.raw._fp.fp.peek() or b""
+        raw.settimeout(None)
+        return cls(raw, early)
+
+    def recv(self, size: int) -> bytes:
+        if not self._early:
+            return bytes(self.raw.recv(size))
+        part, self._early = self._early[:size], self._early[size:]
+        return part
+
+
+def listen(stream: Any, path: Path, *, nonce: str, cap_bytes: int) -> Heard:
     """Copy output into a file until the stream ends, or soon after the command does.
 
     Raises:
@@ -58,10 +89,11 @@ def listen(raw: Any, path: Path, *, nonce: str, cap_bytes: int) -> Heard:
     """
     sieve = Sieve(nonce.encode())
     deadline = None
-    raw.settimeout(None)
+    connection = Connection.of(stream)
+    raw = connection.raw
     with Log(path, cap_bytes) as log:
         try:
-            for chunk in frames(raw):
+            for chunk in frames(connection):
                 log.write(sieve.sift(chunk))
                 if not sieve.seen:
                     continue

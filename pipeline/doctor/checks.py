@@ -33,6 +33,8 @@ class Area(StrEnum):
     IMAGES = "images"
     DISK = "disk"
     ENDPOINT = "endpoint"
+    SMOKE = "smoke"
+    """What a small try shows; only looked at where one is made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class Answer:
     remedy: str = ""
     blocks: bool = False
     """What needs this check cannot be looked at."""
+    raw: str = ""
+    """What the endpoint answered, where that was at fault."""
 
 
 def ok(detail: str) -> Answer:
@@ -54,9 +58,9 @@ def warn(detail: str, remedy: str = "") -> Answer:
     return Answer(state=State.WARN, detail=detail, remedy=remedy)
 
 
-def fail(detail: str, remedy: str = "", *, blocks: bool = True) -> Answer:
+def fail(detail: str, remedy: str = "", *, blocks: bool = True, raw: str = "") -> Answer:
     """What is needed is not there; a warning where the check decides nothing."""
-    return Answer(state=State.FAIL, detail=detail, remedy=remedy, blocks=blocks)
+    return Answer(state=State.FAIL, detail=detail, remedy=remedy, blocks=blocks, raw=raw)
 
 
 def skipped(detail: str) -> Answer:
@@ -65,7 +69,12 @@ def skipped(detail: str) -> Answer:
 
 def unknown(detail: str) -> Answer:
     """It cannot be told; what comes after may still show it."""
-    return Answer(state=State.SKIPPED, detail=f"not known: {detail}")
+    return note(f"not known: {detail}")
+
+
+def note(detail: str, remedy: str = "") -> Answer:
+    """Nothing is right or wrong about it, but somebody may want to know."""
+    return Answer(state=State.SKIPPED, detail=detail, remedy=remedy)
 
 
 def of_error(error: UserError) -> Answer:
@@ -83,6 +92,7 @@ class Check:
     state: State
     detail: str
     remedy: str = ""
+    raw: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +117,12 @@ def read_areas(text: str) -> frozenset[Area]:
         UserError: an area that nobody knows.
     """
     found = []
+    known = [area for area in Area if area is not Area.SMOKE]
     for name in (part.strip().lower() for part in text.split(",")):
-        if name not in set(Area):
-            near = difflib.get_close_matches(name, list(Area), n=1)
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean '{near[0]}'? " if near else ""
-            raise UserError(f"--only: unknown area {name!r}; {hint}known: {', '.join(Area)}")
+            hint = "for that there is --smoke; " if name == Area.SMOKE else hint
+            raise UserError(f"--only: unknown area {name!r}; {hint}known: {', '.join(known)}")
         found.append(Area(name))
     return frozenset(found)

@@ -26,6 +26,8 @@ GENEROUS_TOKENS = 2048
 """What a model that thinks before it speaks may need."""
 CEILING, OTHER_CEILING = "max_tokens", "max_completion_tokens"
 MOST_CHARACTERS = 240
+MOST_RAW = 1200
+NOTHING = "(nothing came back)"
 
 
 def excerpt(text: str, most: int = MOST_CHARACTERS) -> str:
@@ -33,6 +35,15 @@ def excerpt(text: str, most: int = MOST_CHARACTERS) -> str:
     plain = "".join(c if c.isprintable() else " " for c in text)
     short = " ".join(plain.split())
     return short if len(short) <= most else f"{short[:most]}…"
+
+
+def escaped(text: str, most: int = MOST_RAW) -> str:
+    """As it is, with its beginning and its end, and nothing in it that a terminal would obey."""
+    if len(text) > most:
+        kept = 3 * most // 4
+        left = len(text) - most
+        text = f"{text[:kept]} … {left:,} characters more … {text[-(most - kept) :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def lasted(seconds: float) -> str:
@@ -263,6 +274,13 @@ class Dialogue:
             tree=parsed(content),
         )
         return self._counted(said, base)
+
+
+def raw(said: Exchange) -> str:
+    """What came back, word for word, as far as it goes."""
+    if said.reply is None:
+        return NOTHING
+    return escaped(said.reply.content.decode(errors="backslashreplace")) or "(an empty body)"
 
 
 def parsed(content: bytes) -> Any:

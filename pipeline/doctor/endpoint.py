@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipeline.doctor import addresses
 from pipeline.doctor.addresses import MOST_NAMES
 from pipeline.doctor.checks import Answer, fail, ok, skipped, unknown, warn
-from pipeline.doctor.dialogue import Exchange, excerpt, is_refusal, lasted
+from pipeline.doctor.dialogue import Exchange, excerpt, is_refusal, lasted, raw
+from pipeline.doctor.troubles import MODEL, NO_ROUTE, REFUSED_KEY, REMEDY, Trouble, unserved
 from pipeline.doctor.visit import TOOL, Visit
 from pipeline.doctor.wire import why
 from pipeline.domain import Stop
 from pipeline.gateway.upstream import is_plain
 
-MODEL = re.compile(r"\bmodels?\b", re.IGNORECASE)
-REFUSED_KEY = (401, 403)
-NO_ROUTE = (404, 405, 501)
 UNPARSED = re.compile(r"<tool_call|<function|\[TOOL_CALLS\]|```(bash|sh|json)|\"name\"\s*:")
 """A tool call that the server left in the text."""
 SECOND_CALL = (
@@ -86,12 +85,14 @@ def address(visit: Visit) -> Answer:
                 f"{trouble}; {other}/chat/completions is the one that answers",
                 f"--set model.base_url={other} (what follows was looked at there)",
                 blocks=False,
+                raw=raw(said),
             )
     tried = ", ".join(url.removeprefix(base) if url.startswith(base) else url for url in others)
     return fail(
         f"{trouble}; nobody speaks the chat completions API there, nor at {tried}",
         "take the base URL from the endpoint's own documentation: what stands before "
         "/chat/completions",
+        raw=raw(said),
     )
 
 
@@ -115,6 +116,7 @@ def key_accepted(visit: Visit) -> Answer:
             f"the endpoint {meaning} in {variable} ({said.status}: {said.said})",
             f"export {variable}=<a key of this endpoint>; if it is in another variable: "
             "--set model.key_variable=NAME",
+            raw=raw(said),
         )
     if said.fine or 400 <= said.status <= 429:
         return ok(f"the key in {variable} is accepted")
@@ -142,16 +144,15 @@ def model_id(visit: Visit) -> Answer:
     model = visit.patient.recipe.model
     said, page = visit.opening(visit.base), visit.dialogue.get(visit.base, "/models")
     listed = listed_at(visit, visit.base)
-    unserved = said.status in (400, 403, 404, 422) and MODEL.search(said.words) is not None
-    unserved = unserved and not said.refuses("tools?", "tool_choice")
     if listed is None:
         where = f"the endpoint lists no models ({page.status or 'no answer'} at /models)"
         if said.fine:
             return ok(f"{model.server_id!r} answers; {where}")
-        if unserved:
+        if unserved(said):
             return fail(
                 f"{model.server_id!r} is not served: {said.status}: {said.said}; {where}",
                 "take the id from the endpoint's own documentation: --set model.name=openai/<id>",
+                raw=raw(said),
             )
         return unknown(where)
     if model.server_id in listed:
@@ -166,7 +167,7 @@ def model_id(visit: Visit) -> Answer:
             f"/models does not list {model.server_id!r}, and whether it is served is not known",
             "see what is wrong with the completion first",
         )
-    return advise(model.name, model.server_id, listed)
+    return replace(advise(model.name, model.server_id, listed), raw=raw(said))
 
 
 def advise(name: str, server_id: str, listed: list[str]) -> Answer:
@@ -196,6 +197,7 @@ def completion(visit: Visit) -> Answer:
                 f"nothing is said within {said.request.get('max_tokens', 'all')} tokens: all of "
                 "them go into thinking",
                 "choose a model or a server setting that thinks less",
+                raw=raw(said),
             )
         heard = excerpt(said.text, 40)
         return ok(f"{heard!r} after {lasted(said.seconds)}" if heard else "a tool call came back")
@@ -203,7 +205,11 @@ def completion(visit: Visit) -> Answer:
         detail, remedy = why(said, visit.base, visit.patient.environ)
         return fail(detail, remedy)
     assert said.reading is not None
-    return fail(f"no completion: the endpoint answers {describe(said)}", remedy_for(said, visit))
+    return fail(
+        f"no completion: the endpoint answers {describe(said)}",
+        remedy_for(said, visit),
+        raw=raw(said),
+    )
 
 
 def remedy_for(said: Exchange, visit: Visit) -> str:
@@ -213,6 +219,8 @@ def remedy_for(said: Exchange, visit: Visit) -> str:
         return SERVE_TOOLS
     if said.refuses("temperature", "top_p"):
         return "the endpoint refuses the plan's sampling: see what `passone doctor` says of it"
+    if said.status in NO_ROUTE and not unserved(said):
+        return REMEDY[Trouble.ADDRESS]
     if said.status == 402 or "insufficient_quota" in said.words:
         return "no credit is left: top up the account behind the key"
     if said.status == 429:
@@ -226,7 +234,7 @@ def remedy_for(said: Exchange, visit: Visit) -> str:
     return "the endpoint refuses a request of four lines: look its words up in its documentation"
 
 
-def trouble_with(calls: list[Mapping[str, Any]]) -> str:
+def trouble_with(calls: Sequence[Mapping[str, Any]]) -> str:
     """Why an agent could not act on these; empty: it could."""
     function = calls[0].get("function")
     function = function if isinstance(function, dict) else {}
@@ -255,17 +263,24 @@ def tool_call(visit: Visit) -> Answer:
         return fail(f"with a tool offered: {detail}", remedy)
     if not said.fine:
         return fail(
-            f"with a tool offered, the endpoint answers {describe(said)}", remedy_for(said, visit)
+            f"with a tool offered, the endpoint answers {describe(said)}",
+            remedy_for(said, visit),
+            raw=raw(said),
         )
+    trouble = no_call(said, agent)
+    if trouble:
+        return fail(trouble, SERVE_TOOLS, raw=raw(said))
+    return ok(f"{TOOL} is called when agent {agent!r} offers it")
+
+
+def no_call(said: Exchange, agent: str) -> str:
+    """Why an agent that works through tool calls cannot act on a completion; empty: it can."""
     if said.calls:
-        trouble = trouble_with(list(said.calls))
-        if trouble:
-            return fail(f"the model {trouble}; agent {agent!r} cannot act on it", SERVE_TOOLS)
-        return ok(f"{TOOL} is called when agent {agent!r} offers it")
+        trouble = trouble_with(said.calls)
+        return f"the model {trouble}; agent {agent!r} cannot act on it" if trouble else ""
     words = excerpt(said.text, 120)
     if UNPARSED.search(said.text):
-        return fail(f"the call stands in the text, where no agent sees it: {words}", SERVE_TOOLS)
-    return fail(
-        f"no tool call comes back, and agent {agent!r} works through them alone: {words!r}",
-        SERVE_TOOLS,
-    )
+        return f"the call stands in the text, where no agent sees it: {words}"
+    if not words:
+        return f"the reply is empty, and agent {agent!r} works through tool calls alone"
+    return f"no tool call comes back, and agent {agent!r} works through them alone: {words!r}"

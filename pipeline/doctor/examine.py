@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 import requests
 from docker.errors import DockerException
 
 from pipeline.docker.images import short
-from pipeline.doctor import endpoint, habits, machine, settings
+from pipeline.doctor import endpoint, habits, machine, settings, smoke
 from pipeline.doctor.checks import Answer, Area, Check, Probe, State, fail, of_error, skipped
 from pipeline.doctor.visit import Patient, Visit
 from pipeline.outcomes import InfraError, UserError
@@ -30,6 +31,8 @@ MACHINE = (
     ),
     Probe(name="disk", area=Area.DISK, ask=machine.disk, after=("docker", "images")),
 )
+TO_TRY = ("agent", "dataset", "docker")
+"""Without these an agent cannot be tried out."""
 DECISIVE = (
     Probe(
         name="address",
@@ -83,6 +86,21 @@ HABITS = tuple(
         ("latency", habits.latency, ("completion",), ()),
     )
 )
+SMOKE = tuple(
+    Probe(name=name, area=Area.SMOKE, ask=ask, needs=needs, decisive=True)
+    for name, ask, needs in (
+        ("container", smoke.container, ()),
+        ("request", smoke.request, ("container",)),
+        ("model", smoke.model, ("request",)),
+        ("action", smoke.action, ("request", "model")),
+        ("thought", smoke.thought, ("request", "model", "action")),
+        ("observation", smoke.observation, ("request", "model", "action")),
+        ("next turn", smoke.next_turn, ("request", "model")),
+        ("figures", smoke.figures, ("request",)),
+        ("end", smoke.end, ("request", "model", "action", "next turn", "figures")),
+    )
+)
+"""What a small try of the agent shows; the first of them makes it."""
 UNASKED = (Probe(name="endpoint", area=Area.ENDPOINT, ask=settings.replies),)
 
 
@@ -112,6 +130,19 @@ def short_form(visit: Visit) -> Iterator[Check]:
     yield from walk(visit, (*SETTINGS, *DECISIVE) if visit.patient.asks_endpoint else UNASKED)
 
 
+def smoke_form(visit: Visit) -> Iterator[Check]:
+    """The short form with what the agent needs here; then, if nothing failed, a small try of it."""
+    asks = visit.patient.asks_endpoint
+    here = [replace(one, decisive=True) for one in MACHINE if one.name in TO_TRY]
+    failed = False
+    for check in walk(visit, (*SETTINGS, *here, *DECISIVE) if asks else (*here, *UNASKED)):
+        failed = failed or check.state is State.FAIL
+        yield check
+    probes = SMOKE if visit.patient.agent.asks_model else (SMOKE[0], SMOKE[-1])
+    blocked = {"what failed above"} if failed else set()
+    yield from walk(visit, [replace(one, needs=(*blocked, *one.needs)) for one in probes], blocked)
+
+
 def preflight(patient: Patient) -> Sequence[Check]:
     """The short form, before a run; nothing where no endpoint is asked."""
     if not patient.asks_endpoint:
@@ -120,8 +151,9 @@ def preflight(patient: Patient) -> Sequence[Check]:
         return list(short_form(visit))
 
 
-def walk(visit: Visit, probes: Sequence[Probe]) -> Iterator[Check]:
-    blocked: set[str] = set()
+def walk(visit: Visit, probes: Sequence[Probe], known: Collection[str] = ()) -> Iterator[Check]:
+    """Ask one after the other; what needs something `known` to be wrong is not asked."""
+    blocked = set(known)
     for probe in probes:
         lacking = [name for name in probe.needs if name in blocked]
         answer = skipped(f"needs {' and '.join(lacking)}") if lacking else ask(probe, visit)
@@ -134,6 +166,7 @@ def walk(visit: Visit, probes: Sequence[Probe]) -> Iterator[Check]:
             state=State.WARN if softened else answer.state,
             detail=visit.redacted(answer.detail),
             remedy=visit.redacted(answer.remedy),
+            raw=visit.redacted(answer.raw),
         )
 
 
@@ -156,4 +189,4 @@ def ask(probe: Probe, visit: Visit) -> Answer:
 
 def widest(patient: Patient) -> int:
     """The length of the longest name, for a table that is printed as it grows."""
-    return max(len(probe.name) for probe in registry(patient))
+    return max(len(probe.name) for probe in (*registry(patient), *SMOKE))

@@ -14,11 +14,16 @@ from pipeline.doctor.checks import Answer, fail, ok, skipped, warn
 from pipeline.doctor.visit import Visit
 from pipeline.domain import SandboxLimits
 from pipeline.outcomes import UserError
+from pipeline.wording import count
 
 OLDEST = (3, 11)
 GIGABYTE = 1024**3
 GUESSED_GB = 3.0
 """Of an image that is not here. Those of Verified unpack to 2 to 6 GB, less what they share."""
+BUILT_GB = 1.0
+"""Of one that is made here; most of it is shared with the image that it begins with."""
+PULL = "pull or load them before the run starts"
+RAISE = "raise sandbox.memory_gb or sandbox.disk_gb, if this machine has more"
 SPARE_GB = 5.0
 """For containers, logs and the rest of the machine."""
 
@@ -37,18 +42,20 @@ def tools(visit: Visit) -> Answer:
     found, missing = [], []
     if shutil.which("git"):
         found.append("git")
-    else:
+    elif not patient.on_terminal:
         missing.append("git (the local sandbox needs it)")
-    if kind != "docker":
+    if kind != "docker" and not patient.on_terminal:
         if bubblewrap():
             found.append("bubblewrap")
         elif kind == "local":
             missing.append("bubblewrap (without it the local sandbox confines nothing)")
-    if kind != "local" and patient.agent.asks_model:
+    if kind != "local" and (patient.agent.asks_model or patient.on_terminal):
         if shutil.which("docker"):
             found.append("docker")
-        else:
+        elif patient.agent.asks_model:
             missing.append(f"docker (agent {patient.agent.name!r} starts containers with it)")
+        else:
+            missing.append("docker (images of tasks are built with it)")
     here = f"{', '.join(found)} found" if found else ""
     if missing:
         text = f"not found: {'; '.join(missing)}"
@@ -75,26 +82,41 @@ def agent(visit: Visit) -> Answer:
 
 def dataset(visit: Visit) -> Answer:
     recipe = visit.patient.recipe.selection
-    visit.instances = visit.patient.draw()
+    remarks: list[str] = []
+    visit.instances = visit.patient.draw(remarks.append)
     strata = len({item.stratum for item in visit.instances})
-    return ok(f"{len(visit.instances)} of {recipe.dataset} drawn, repositories: {strata}")
+    kind = "categories" if visit.patient.on_terminal else "repositories"
+    drawn = f"{len(visit.instances)} of {recipe.dataset} drawn, {kind}: {strata}"
+    return ok("; ".join([drawn, *remarks]))
 
 
 def docker(visit: Visit) -> Answer:
-    if visit.patient.recipe.sandbox.kind == "local":
+    patient = visit.patient
+    if patient.recipe.sandbox.kind == "local":
+        if patient.on_terminal:
+            return fail(
+                "sandbox.kind is local, and terminal tasks run in containers only",
+                "leave sandbox.kind out, or --set sandbox.kind=docker",
+            )
         return skipped("sandbox.kind is local")
     try:
         visit.daemon = info = visit.client.info()
     except UserError as error:
-        if visit.patient.recipe.sandbox.kind == "auto" and visit.instances and visit.embedded:
-            detail = str(error).partition("; ")[0]
+        detail = str(error).partition("; ")[0]
+        if patient.recipe.sandbox.kind == "auto" and visit.instances and visit.embedded:
             return warn(f"{detail}: the local sandbox stands in, for this benchmark alone")
+        if patient.on_terminal:
+            return fail(
+                f"{detail}: terminal tasks run in containers, and nothing stands in for them",
+                "start Docker, or name a daemon that runs: export DOCKER_HOST=…; where permission "
+                "is denied, join the group docker",
+            )
         raise
     version = info.get("ServerVersion", "of an unknown version")
     architecture = str(info.get("Architecture", "unknown"))
     memory = int(info.get("MemTotal") or 0) / GIGABYTE
     detail = f"Docker {version}, {architecture}, {info.get('NCPU', '?')} CPUs, {memory:.0f} GB"
-    if architecture in ("aarch64", "arm64"):
+    if architecture in ("aarch64", "arm64") and not patient.on_terminal:
         return warn(
             f"{detail}: the official images are for x86_64 and run slowly here, if at all",
             "use an x86_64 machine, or name it in DOCKER_HOST",
@@ -103,12 +125,12 @@ def docker(visit: Visit) -> Answer:
 
 
 def images(visit: Visit) -> Answer:
-    """Here, or offered by a registry; nothing is pulled."""
-    sandbox = visit.patient.recipe.sandbox
+    """Here, or offered by a registry, or to be built; nothing is pulled or built."""
+    patient, sandbox = visit.patient, visit.patient.recipe.sandbox
     if visit.embedded:
         visit.missing_images = ()
         return ok("of the embedded benchmark: made on this machine when a run starts")
-    if sandbox.kind == "local":
+    if sandbox.kind == "local" and not patient.on_terminal:
         return fail(
             "the local sandbox runs the embedded benchmark only",
             "start Docker for real instances, and leave sandbox.kind out",
@@ -117,16 +139,24 @@ def images(visit: Visit) -> Answer:
         return skipped("needs docker")
     client = visit.client
     images = Images(client, sandbox.mirrors)
+    published = [item for item in visit.instances if not patient.built(item)]
     references = list(dict.fromkeys(item.image for item in visit.instances))
-    visit.missing_images = [name for name in references if images.local(name) is None]
+    missing = [name for name in references if images.local(name) is None]
+    offered = {item.image for item in published}
+    visit.missing_images = [name for name in missing if name in offered]
+    visit.to_build = len(missing) - len(visit.missing_images)
+    scant = [text for item in visit.instances if (text := patient.scant(item))]
     places = DockerSandboxes(client, images, "doctor", SandboxLimits())
     # Raises UserError where none is here and none can be pulled.
-    warnings = places.preflight(visit.instances)
-    here = len(references) - len(visit.missing_images)
-    detail = f"{here} of {len(references)} are here"
-    if warnings:
-        return warn("; ".join([detail, *warnings]), "pull or load them before the run starts")
-    return ok(f"{detail}, the rest can be pulled" if visit.missing_images else detail)
+    unready = list(places.preflight(published)) if published else []
+    detail = f"{len(references) - len(missing)} of {len(references)} are here"
+    if visit.to_build:
+        detail += f", {visit.to_build} to be built when they are needed"
+    if visit.missing_images and not unready:
+        detail += ", the rest can be pulled"
+    remedies = [PULL] * bool(unready) + [RAISE] * bool(scant)
+    text = "; ".join([detail, *unready, *scant])
+    return warn(text, "; ".join(remedies)) if remedies else ok(text)
 
 
 def disk(visit: Visit) -> Answer:
@@ -139,11 +169,13 @@ def disk(visit: Visit) -> Answer:
         place = place.parent
     free = shutil.disk_usage(place).free / GIGABYTE
     missing = len(visit.missing_images or ())
-    needed = missing * GUESSED_GB + SPARE_GB
+    needed = missing * GUESSED_GB + visit.to_build * BUILT_GB + SPARE_GB
     text = f"{free:.0f} GB free in {place}, where {whose}"
     if missing:
         text += f"; {missing} images to pull, some {GUESSED_GB:g} GB each (a guess)"
-    elif visit.missing_images is None:
+    if visit.to_build:
+        text += f"; {count(visit.to_build, 'image')} to build, some {BUILT_GB:g} GB each (a guess)"
+    if visit.missing_images is None:
         text += "; which images are to come is not known"
     if free < needed:
         return fail(

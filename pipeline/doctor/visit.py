@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.contracts import Agent
 from pipeline.doctor.dialogue import Dialogue, Exchange
+from pipeline.doctor.tryout import Tryout
 from pipeline.domain import Instance, Usage
 from pipeline.gateway import Upstream
 from pipeline.recipe import Recipe
@@ -46,8 +47,8 @@ class Patient:
     recipe: Recipe
     agent: Agent
     environ: Mapping[str, str]
-    draw: Callable[[], Sequence[Instance]]
-    """Raises UserError: no dataset, or nothing to draw from it."""
+    draw: Callable[[Callable[[str], None]], Sequence[Instance]]
+    """Tells what should be known. Raises UserError: no dataset, or nothing to draw from it."""
     logs: Path = Path("logs")
     calls_tools: bool = True
     """The agent works through tool calls: without them it does nothing."""
@@ -57,10 +58,21 @@ class Patient:
     """Told of every completion: somebody is billed for it."""
     tested: str = ""
     """The version of the agent's program that passone is tested with."""
+    built: Callable[[Instance], bool] = lambda instance: False
+    """Whether its image is made here, once it is needed."""
+    scant: Callable[[Instance], str] = lambda instance: ""
+    """A warning where it gets less than it asks for."""
+    try_out: Callable[[], Tryout] | None = None
+    """Lets the agent do one small thing. Raises UserError: it could not even begin."""
 
     @property
     def asks_endpoint(self) -> bool:
         return self.agent.asks_model and not self.recipe.model.replies
+
+    @property
+    def on_terminal(self) -> bool:
+        """Its tasks are machines: nothing but a container will do."""
+        return self.recipe.selection.benchmark == "terminal"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +92,10 @@ class Visit:
     """What Docker says of itself."""
     missing_images: Sequence[str] | None = None
     """None: nobody looked."""
+    to_build: int = 0
+    """Images that are made here, and are not yet."""
+    tryout: Tryout | None = None
+    """None: none was made."""
     sampling_refused: bool = False
     _client: DockerClient | None = None
     _dialogue: Dialogue | None = None

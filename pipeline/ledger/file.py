@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,11 @@ CREATE TABLE IF NOT EXISTS rows (
     UNIQUE (kind, instance, attempt, try)
 );
 """
+TABLES: dict[str, tuple[str, ...]] = {
+    "meta": ("key", "value"),
+    "rows": ("seq", "kind", "instance", "attempt", "try", "type", "body", "at"),
+}
+"""Columns by table, the primary key first."""
 
 
 class Ledger:
@@ -103,6 +108,44 @@ class Ledger:
             return list(self._db.execute(query, values))
         except sqlite3.Error as error:
             raise UserError(f"{self.path}: is no ledger of this version: {error}") from None
+
+    def dump(self, table: str) -> Iterator[str]:
+        """A line of JSON for every record, in the order of the primary key: the same records
+        give the same lines, whatever pages they lie on.
+
+        Raises:
+            UserError: the file is no ledger of ours.
+        """
+        columns = TABLES[table]
+        query = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {columns[0]}"
+        try:
+            for values in self._db.execute(query):
+                record = dict(zip(columns, values, strict=True))
+                if "body" in record:
+                    record["body"] = json.loads(record["body"])
+                yield json.dumps(record) + "\n"
+        except (sqlite3.Error, ValueError) as error:
+            raise UserError(f"{self.path}: is no ledger of this version: {error}") from None
+
+    def restore(self, table: str, records: Iterable[Mapping[str, Any]]) -> None:
+        """Fill an empty table with what `dump` gave.
+
+        Raises:
+            ValueError: a record is none of this table's.
+        """
+        columns = TABLES[table]
+        marks = ", ".join("?" * len(columns))
+
+        def values(record: Mapping[str, Any]) -> list[Any]:
+            if record.keys() != set(columns):
+                raise ValueError(f"a record of {table} has {', '.join(record)}")
+            return [json.dumps(record[c]) if c == "body" else record[c] for c in columns]
+
+        try:
+            with self._db:
+                self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", map(values, records))
+        except sqlite3.Error as error:
+            raise ValueError(str(error)) from None
 
     def rows(
         self, kind: Kind | None = None, attempt: Attempt | None = None, *, after: int = 0

@@ -140,7 +140,7 @@ def of_run(results: Results, name: str) -> Basis:
     """
     over = [row for row in results.rows if row.outcome != "pending"]
     # Further ones are made where outcomes call for them: they would make variances larger.
-    firsts = [row for rows in results.firsts for row in rows if row.outcome != "pending"]
+    firsts = [row for rows in results.firsts.values() for row in rows if row.outcome != "pending"]
     groups: dict[str, list[float]] = {id_: [] for id_ in results.ids}
     for row in firsts:
         groups[row.instance_id] += [float(row.resolved)] if row.counted else []

@@ -13,7 +13,7 @@ from pipeline.outcomes import Blame, Outcome
 from pipeline.plan import TrustTerms, least_of, stops_early
 from pipeline.results.rows import AttemptRow
 from pipeline.stats import Rate, expected_majority, interval
-from pipeline.trust import Trust, trust_of
+from pipeline.trust import Trust, last_words, trust_of
 from pipeline.votes import Ballot, Vote
 from pipeline.wording import count
 
@@ -69,10 +69,10 @@ class Results:
         return least_of(self.plan) if self.stops_early else self.k
 
     @property
-    def firsts(self) -> Sequence[Sequence[AttemptRow]]:
+    def firsts(self) -> Mapping[str, Sequence[AttemptRow]]:
         """Of each instance the attempts that no outcome had a say in: what rates are made of."""
-        groups = self.groups.values()
-        return [[row for row in rows if row.attempt <= self.least] for rows in groups]
+        least, groups = self.least, self.groups.items()
+        return {id_: [row for row in rows if row.attempt <= least] for id_, rows in groups}
 
     def at(self, instance_id: str) -> list[AttemptRow]:
         return [row for row in self.rows if row.instance_id == instance_id]
@@ -94,7 +94,7 @@ class Results:
 
     def pass_at_1(self) -> dict[str, Any]:
         """The four readings, and 95 % intervals of two of them. Source: DESIGN, section 3."""
-        groups = self.firsts
+        groups = self.firsts.values()
         official = interval([[float(row.official or False) for row in group] for group in groups])
         everyone = interval([[float(row.resolved) for row in group] for group in groups])
         valid = interval(
@@ -110,16 +110,20 @@ class Results:
             "high": high[0] if high else None,
         }
 
-    def reward(self) -> dict[str, Any] | None:
+    def reward(self, ids: Sequence[str] | None = None) -> dict[str, Any] | None:
         """The mean over valid attempts, as pass@1 is; None: the benchmark gives no fractions.
 
         Its interval is Wilson's, as if each reward were 0 or 1: it may be too wide, never too
         narrow.
+
+        Args:
+            ids: only over these instances; None: over all.
         """
         if all(row.reward is None for row in self.rows):
             return None
         groups = self.firsts
-        found = interval([[row.earned for row in group if row.counted] for group in groups])
+        chosen = groups.values() if ids is None else [groups[id_] for id_ in ids]
+        found = interval([[row.earned for row in group if row.counted] for group in chosen])
         return {"mean": found[0], "ci95": list(found[1:])} if found else None
 
     def majority(self) -> dict[str, Any]:
@@ -154,7 +158,7 @@ class Results:
         Over all sets of so many among the recorded attempts that count; an instance with fewer
         counts nowhere.
         """
-        groups = [[float(row.resolved) for row in rows if row.counted] for rows in self.firsts]
+        groups = [[float(row.resolved) for row in rows if row.counted] for rows in self.firsts.values()]
         most = self.least + 1 if self.stops_early else self.k
         found = {k: expected_majority(groups, k) for k in range(3, most, 2)}
         return {k: rate for k, rate in found.items() if rate is not None}
@@ -184,7 +188,8 @@ class Results:
         said = []
         if passed < len(look.gold):
             found = ", ".join(verdict.finding for verdict in look.gold)
-            said.append(f"gold resolves {passed} of {len(look.gold)} times here ({found})")
+            why = f": {words}" if (words := last_words(look)) else ""
+            said.append(f"gold resolves {passed} of {len(look.gold)} times here ({found}{why})")
         if any(verdict.passed for verdict in look.empty):
             said.append("an empty patch resolves here")
         if look.idle_death:
@@ -193,15 +198,15 @@ class Results:
 
     def doubts(self) -> list[str]:
         """Why no single score of this run should be quoted; empty: one may be."""
-        over = [row for rows in self.firsts for row in rows if row.outcome != "pending"]
+        over = [row for rows in self.firsts.values() for row in rows if row.outcome != "pending"]
         terms = asdict(TrustTerms()) | self.plan.get("trust", {})
         infra = [row for row in over if row.blame == Blame.INFRA]
         empty = [row for row in over if row.outcome == Outcome.NO_SUBMISSION]
         if self.plan["agent"] == "empty":
             empty = []
         return [
-            f"{len(rows)} of {count(len(over), 'attempt')} ({len(rows) / len(over):.0%}) {what}, "
-            f"more than {terms[share]:.0%}"
+            f"{len(rows)} of {count(len(over), 'attempt')} ({100 * len(rows) / len(over):.1f} %) "
+            f"{what}, more than {100 * terms[share]:.1f} %"
             for rows, what, share in (
                 (infra, "are infra", "infra_share"),
                 (empty, "submitted nothing", "empty_share"),
@@ -212,7 +217,7 @@ class Results:
     def bounds(self) -> tuple[float, float] | None:
         """Between what pass@1 is if all that is in doubt failed, or resolved; None: no attempt."""
         doubted = Outcome.NO_SUBMISSION if self.doubts() else None
-        groups = self.firsts
+        groups = self.firsts.values()
         low = interval([[float(row.resolved) for row in group] for group in groups])
         high = interval(
             [[float(row.possible or row.outcome == doubted) for row in group] for group in groups]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +20,11 @@ from pipeline.outcomes import UserError
 FILE = "docker-compose.yaml"
 HONOURED = {
     *("build", "image", "environment", "working_dir", "user", "volumes", "network_mode"),
-    *("deploy", "cpus", "mem_limit", "platform"),
+    *("deploy", "cpus", "mem_limit", "platform", "command"),
 }
 HARMLESS = {
     # What is named, shown or restarted otherwise makes no other container.
-    *("command", "container_name", "hostname", "expose", "ports", "tty", "stdin_open", "init"),
+    *("container_name", "hostname", "expose", "ports", "tty", "stdin_open", "init"),
     *("restart", "labels", "pull_policy", "stop_grace_period", "stop_signal", "logging"),
     *("depends_on", "healthcheck", "scale"),
 }
@@ -49,6 +50,7 @@ class Service:
     cpus: float | None = None
     memory_mb: int | None = None
     network: Network | None = None
+    command: tuple[str, ...] = ()
 
 
 class Unrunnable(Exception):
@@ -120,6 +122,7 @@ def _service(values: Mapping[str, object]) -> Service:
         cpus=_cpus(values.get("cpus") or limits.get("cpus")),
         memory_mb=_megabytes(values.get("mem_limit") or limits.get("memory")),
         network=_network(values.get("network_mode")),
+        command=_command(values.get("command")),
     )
 
 
@@ -175,6 +178,17 @@ def _megabytes(value: object) -> int | None:
     if match is None:
         raise ValueError(f"the memory limit is {text!r}")
     return math.ceil(float(match[1]) * MEGABYTES[match[2].upper()])
+
+
+def _command(value: object) -> tuple[str, ...]:
+    if isinstance(value, list):
+        words = [str(word) for word in value]
+    elif value is None or isinstance(value, str):
+        words = shlex.split(value or "")
+    else:
+        raise TypeError("command is neither a text nor a list")
+    # Two of them are how the file writes one that it leaves to the container.
+    return tuple("$".join(map(filled, word.split("$$"))) for word in words)
 
 
 def _network(value: object) -> Network | None:

@@ -39,6 +39,8 @@ CANARY = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
 VERSIONS = ("1.0", "1.1", "1.2", "1.3")
 TAKEN = re.compile(r"\$\{[^}:]+\}")
 SCRIPT, SOLVE = "test.sh", "solve.sh"
+QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
+"""What harbor's oracle gives every solution: nobody is there to answer what apt asks."""
 
 
 def read_tree(path: Path) -> dict[str, Any]:
@@ -160,7 +162,7 @@ def placed(grading: Verifier, *folders: Path) -> Verifier | None:
         folders=tuple(place for place in folders if place.is_dir()),
         script=scripts[-1],
         # As it is: its first line says what runs it.
-        command=("bash", "-c", f"chmod +x {TESTS}/{SCRIPT}; {TESTS}/{SCRIPT}"),
+        command=("bash", "-c", f"{TESTS}/{SCRIPT}"),
     )
 
 
@@ -186,9 +188,9 @@ def read_solution(
     return Solution(
         script=script,
         folder=folder,
-        command=("bash", "-c", f"chmod +x {place}; {place}"),
+        command=("bash", "-c", place),
         seconds=agent.seconds,
-        variables=variables,
+        variables={**QUIET, **variables},
     )
 
 

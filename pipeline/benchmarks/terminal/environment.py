@@ -60,6 +60,7 @@ def read_environment(table: Table, folder: Path) -> Environment:
         network=read_network(table) or service.network or Network.PUBLIC,
         variables={**service.variables, **given(table, "env")},
         healthcheck=read_healthcheck(table),
+        command=service.command,
     )
 
 

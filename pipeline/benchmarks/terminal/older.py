@@ -147,4 +147,5 @@ def read_environment(folder: Path) -> Environment:
         memory_mb=service.memory_mb,
         network=service.network or Network.PUBLIC,
         variables=service.variables,
+        command=service.command,
     )

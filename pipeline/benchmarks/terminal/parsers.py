@@ -55,6 +55,11 @@ class Parsed:
         return Status.FAILED not in found and Status.PASSED in found
 
     @property
+    def failed(self) -> tuple[str, ...]:
+        """Names of those that failed."""
+        return tuple(name for name, status in self.statuses.items() if status is Status.FAILED)
+
+    @property
     def tally(self) -> Tally:
         """Passed ones of all that were not excused."""
         passed = [status is Status.PASSED for status in self.statuses.values()]

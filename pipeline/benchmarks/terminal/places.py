@@ -11,6 +11,7 @@ from typing import IO, Protocol
 from pipeline.benchmarks.terminal.contents import for_container
 from pipeline.benchmarks.terminal.tasks import (
     ARTIFACTS,
+    LOGS,
     REWARDS,
     SOLUTION,
     TESTS,
@@ -25,7 +26,7 @@ from pipeline.benchmarks.terminal.taskset import task_of
 from pipeline.docker.archives import packed_folders, packed_places
 from pipeline.docker.artifacts import Artifact
 from pipeline.docker.building import Builder, Plan
-from pipeline.docker.shapes import Shape
+from pipeline.docker.shapes import IDLE, Shape
 from pipeline.domain import Cause, Instance, SandboxLimits
 from pipeline.outcomes import InfraError, UserError
 from pipeline.process import Completed
@@ -43,6 +44,8 @@ class Machine(Protocol):
     def id(self) -> str: ...
     @property
     def workdir(self) -> str: ...
+    @property
+    def alive(self) -> Sequence[str]: ...
     def run(
         self,
         command: Sequence[str],
@@ -151,6 +154,7 @@ def working(task: Task, limits: SandboxLimits) -> Shape:
         pids=limits.pids,
         disk_gb=smaller((environment.storage_mb or 0) / 1000, limits.disk_gb),
         offline=limits.network == "off" or network is Network.NONE,
+        command=environment.command or tuple(IDLE.split()),
     )
 
 
@@ -174,16 +178,19 @@ def grading(task: Task, verifier: Verifier, limits: SandboxLimits) -> Shape:
         },
         offline=limits.network == "off" or network is Network.NONE,
         blank=(TESTS, REWARDS, BYTECODE),
+        # An agent may have changed what it would be.
+        command=(),
     )
 
 
 def make_ready(task: Task, machine: Machine, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Put in what its publisher wants in the working directory, and wait until it is well.
+    """Make the folders that its layout has, put in what its publisher wants, wait until it is well.
 
     Raises:
         InfraError: it does not become well, or the daemon failed.
     """
     environment = task.environment
+    machine.put_all(packed_places(*LOGS[Layout(task.layout)]), "/")
     if environment.uploads is not None:
         put(machine, environment.uploads, at=machine.workdir)
     if environment.healthcheck is not None:
@@ -222,20 +229,34 @@ def put_tests(
     """
     machine.put_all(packed_places(REWARDS, BYTECODE), "/")
     # The older layout's script lies beside its folder.
-    put(machine, *verifier.folders, verifier.script, at=TESTS, instead=planted)
+    put(machine, *verifier.folders, at=TESTS, script=verifier.script, instead=planted)
 
 
 def put_solution(task: Task, solution: Solution, machine: Machine) -> None:
     """Copy the reference solution in. Raises InfraError: the daemon failed."""
     beside = [solution.folder] if solution.folder is not None else []
-    put(machine, *beside, solution.script, at=SOLUTION[Layout(task.layout)])
+    put(machine, *beside, at=SOLUTION[Layout(task.layout)], script=solution.script)
 
 
-def put(machine: Machine, *places: Path, at: str, instead: Mapping[str, bytes] = NOTHING) -> None:
-    """Files and what lies in folders, into a folder that is made where it is not there."""
+def put(
+    machine: Machine,
+    *folders: Path,
+    at: str,
+    script: Path | None = None,
+    instead: Mapping[str, bytes] = NOTHING,
+) -> None:
+    """What lies in folders, into a folder that is made where it is not there.
+
+    Args:
+        script: one of these files, or one to lie beside them. It can be executed by anybody.
+        instead: what a file is to hold, by its name.
+    """
 
     def change(name: str, content: bytes) -> bytes:
         return for_container(name, instead.get(name, content))
 
-    with packed_folders(*places, prefix=f"{at.strip('/')}/", change=change) as archive:
+    scripts = [script] if script is not None else []
+    with packed_folders(
+        *folders, *scripts, prefix=f"{at.strip('/')}/", change=change, programs=scripts
+    ) as archive:
         machine.put_all(archive, "/")

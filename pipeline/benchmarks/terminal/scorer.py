@@ -24,6 +24,7 @@ from pipeline.benchmarks.terminal.places import (
 from pipeline.benchmarks.terminal.rewards import JSON, LIMIT_BYTES, TEXT, NoReward, read_reward
 from pipeline.benchmarks.terminal.signs import signs
 from pipeline.benchmarks.terminal.tasks import GRADER, REWARDS, Parser, Task
+from pipeline.benchmarks.terminal.taskset import shown
 from pipeline.docker.changes import Change, Original, Surroundings
 from pipeline.docker.shapes import Shape
 from pipeline.domain import (
@@ -47,6 +48,11 @@ PLAIN = Terms()
 LOG = "test_output.txt"
 SOLUTION_LOG = "solution.txt"
 NO_LIMIT_SECONDS = 24 * 3600.0
+NAMES = (TEXT, JSON)
+BESIDE = ("test-stdout.txt", "ctrf.json")
+"""What many tests write there rather than print; a person may want to read it."""
+KEPT_BYTES = 1024 * 1024
+SAID_CHARACTERS = 200
 
 
 class Machines(Protocol):
@@ -112,8 +118,13 @@ class TerminalScorer:
             verdict = self._graded(task, instance, submission, workdir)
             verdict = self._believed(task, instance, submission, verdict, workdir)
         else:
-            made = self._made(task, instance, workdir, solved=isinstance(submission, Reference))
+            made, how = self._made(
+                task, instance, workdir, solved=isinstance(submission, Reference)
+            )
             verdict = self._passing(task, instance, made, workdir)
+            if how and not verdict.passed:
+                reasons = (how, *verdict.evidence.reasons)
+                verdict = replace(verdict, evidence=replace(verdict.evidence, reasons=reasons))
         return replace(
             verdict,
             evidence=replace(verdict.evidence, image_digest=digest),
@@ -133,18 +144,19 @@ class TerminalScorer:
 
     def _made(
         self, task: Task, instance: Instance, workdir: Path, *, solved: bool
-    ) -> Snapshot | Verdict:
+    ) -> tuple[Snapshot | Verdict, str]:
         """A machine in which nobody, or the reference solution, has worked.
 
         Returns:
-            A verdict where that solution comes to no end: then there is nothing to grade.
+            A verdict where that solution comes to no end: then there is nothing to grade. And what
+            may be why it does not pass: how it failed, and what it left running.
 
         Raises:
             InfraError: there is no such solution, no container, or it died.
         """
         if not solved:
             with self.machines.open(instance) as machine:
-                return self.machines.hand_in(instance, machine)
+                return self.machines.hand_in(instance, machine), ""
         solution = task.solution
         if solution is None:
             text = f"{task.folder}: has no reference solution that can be run"
@@ -157,8 +169,11 @@ class TerminalScorer:
             done = machine.run(solution.command, timeout_seconds=seconds, output=log)
             if done.timed_out:
                 text = f"the reference solution took longer than {seconds:g} s"
-                return self._verdict(Finding.TESTS_DID_NOT_RUN, done, text)
-            return self.machines.hand_in(instance, machine)
+                return self._verdict(Finding.TESTS_DID_NOT_RUN, done, text), ""
+            said = [ended("the reference solution", done)] if done.returncode else []
+            if left := [f"`{words[:60]}`" for words in machine.alive]:
+                said.append(f"what ran after it was ended before the tests: {shown(left, most=3)}")
+            return self.machines.hand_in(instance, machine), "; ".join(said)
 
     def _believed(
         self, task: Task, instance: Instance, snapshot: Snapshot, verdict: Verdict, workdir: Path
@@ -168,7 +183,7 @@ class TerminalScorer:
 
         def oracle() -> Snapshot | None:
             if task.solution is not None and not made:
-                made.append(self._made(task, instance, workdir, solved=True))
+                made.append(self._made(task, instance, workdir, solved=True)[0])
             return next((one for one in made if isinstance(one, Snapshot)), None)
 
         def grade(snapshot: Snapshot, terms: Terms, label: str) -> Verdict:
@@ -238,20 +253,25 @@ class TerminalScorer:
             return self._verdict(Finding.TESTS_DID_NOT_RUN, done, reason)
         found = read_tests(parser, log.read_text(encoding="utf-8", errors="replace"))
         if isinstance(found, Unread):
-            return self._verdict(Finding.TESTS_DID_NOT_RUN, done, found.reason)
+            reason = f"{found.reason}; {ended('the tests', done)}"
+            return self._verdict(Finding.TESTS_DID_NOT_RUN, done, reason)
         finding = Finding.RESOLVED if found.resolved else Finding.UNRESOLVED
+        reason = f"failed: {shown(found.failed, most=3)}" if found.failed else "no test passed"
         reward = float(found.resolved)
-        return self._verdict(finding, done, reward=reward, tally=found.tally)
+        said = "" if found.resolved else reason
+        return self._verdict(finding, done, said, reward=reward, tally=found.tally)
 
     def _rewarded(self, machine: Machine, workdir: Path, done: Completed) -> Verdict:
         """The verdict of the current layout: by the reward that the tests left."""
         left = {name: machine.get(f"{REWARDS}/{name}", most_bytes=LIMIT_BYTES) for name in NAMES}
-        for name, content in left.items():
+        beside = {name: machine.get(f"{REWARDS}/{name}", most_bytes=KEPT_BYTES) for name in BESIDE}
+        for name, content in (beside | left).items():
             if content is not None:
                 (workdir / name).write_bytes(content)
         found = read_reward(left[TEXT], left[JSON])
         if isinstance(found, NoReward):
-            return self._verdict(Finding.TESTS_DID_NOT_RUN, done, without(found, done))
+            reason = f"{found.detail}; {ended('the tests', done)}"
+            return self._verdict(Finding.TESTS_DID_NOT_RUN, done, reason)
         (workdir / "rewards.json").write_text(
             json.dumps({"reward": found.value, "source": found.source, "named": dict(found.named)}),
             encoding="utf-8",
@@ -261,12 +281,7 @@ class TerminalScorer:
         return self._verdict(finding, done, reason, reward=found.value)
 
 
-NAMES = (TEXT, JSON)
-
-
-def without(found: NoReward, done: Completed) -> str:
-    """Why there is no reward, and how the tests ended."""
-    code = done.returncode
-    said = " ".join(done.output.split())[-200:]
-    how = f"; they exited with {code}" if code else ""
-    return f"{found.detail}{how}{': ' if said and code else ''}{said if code else ''}"
+def ended(what: str, done: Completed) -> str:
+    """How a command ended, and what it said last."""
+    said = " ".join(done.output.split())[-SAID_CHARACTERS:]
+    return f"{what} exited with {done.returncode}{': ' if said else ''}{said}"

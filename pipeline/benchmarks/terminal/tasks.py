@@ -22,6 +22,11 @@ ARTIFACTS = "/logs/artifacts"
 """What an agent leaves here is kept, whether its task asks for it or not."""
 SOLUTION = {"current": "/solution", "older": "/oracle"}
 """Where the reference solution is put, by layout."""
+LOGS = {
+    "current": ("/logs/agent", REWARDS, ARTIFACTS),
+    "older": ("/logs", "/agent-logs"),
+}
+"""Folders that are there for anybody to write to, by layout: its own program mounts them."""
 
 
 class Layout(StrEnum):
@@ -96,6 +101,8 @@ class Environment:
     network: Network = Network.PUBLIC
     variables: Mapping[str, str] = field(default_factory=dict)
     healthcheck: Healthcheck | None = None
+    command: tuple[str, ...] = ()
+    """What is started in it; empty: the image's entrypoint alone, if it has one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,10 +87,15 @@ def load(name: str, split: str = "") -> TaskSet:
     skipped = {one.id: one.reason for one in found if one.reason}
     if not found:
         raise UserError(
-            f"dataset {name!r}: no task there: expected folders with task.toml or task.yaml"
+            f"dataset {name!r}: no task there; name a folder whose own folders, up to three deep, "
+            "have a task.toml or a task.yaml"
         )
     if len(skipped) == len(found):
-        raise UserError(f"dataset {name!r}: no task there can be run: {told(skipped)}")
+        reasons = told(skipped).replace("; ", ", ")
+        raise UserError(
+            f"dataset {name!r}: no task there can be run: {reasons}; name another folder, or mend "
+            "one of them"
+        )
     instances = [to_instance(one) for one in found if not one.reason]
     return TaskSet(name=name, revision="", instances=instances, skipped=skipped)
 
@@ -138,7 +143,7 @@ def told(skipped: Mapping[str, str]) -> str:
     return "; ".join(parts) + (f"; and {len(counts) - 5} more reasons" * (len(counts) > 5))
 
 
-def shown(ids: Sequence[str]) -> str:
+def shown(ids: Sequence[str], *, most: int = 5) -> str:
     """A few ids, and how many there are beside them."""
-    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-    return f"{', '.join(ids[:5])}{more}"
+    more = f" and {len(ids) - most} more" if len(ids) > most else ""
+    return f"{', '.join(ids[:most])}{more}"
