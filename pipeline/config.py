@@ -11,7 +11,8 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -120,7 +121,7 @@ def known_keys(model: type[BaseModel], location: Sequence[str | int]) -> list[st
             kind = get_args(kind)[1]
             continue
         field = kind.model_fields.get(str(part)) if is_model(kind) else None
-        kind = field.annotation if field else None
+        kind = section_of(field.annotation) if field else None
     return list(kind.model_fields) if is_model(kind) else []
 
 
@@ -128,9 +129,16 @@ def dotted(model: Any, prefix: str = "") -> list[str]:
     """Every key of a model tree, with its sections before it."""
     found = []
     for name, field in model.model_fields.items():
-        inner = field.annotation
-        found += dotted(inner, f"{prefix}{name}.") if is_model(inner) else [f"{prefix}{name}"]
+        inner = section_of(field.annotation)
+        found += dotted(inner, f"{prefix}{name}.") if is_model(inner) else []
+        found += [] if is_model(field.annotation) else [f"{prefix}{name}"]
     return found
+
+
+def section_of(kind: Any) -> Any:
+    """The section that may stand in place of a value, where one may."""
+    one_of = get_origin(kind) in (Union, UnionType)
+    return next(filter(is_model, get_args(kind)), kind) if one_of else kind
 
 
 def is_model(kind: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from pipeline.outcomes import Outcome
 from pipeline.results import Results
-from pipeline.wording import count, shortened
+from pipeline.wording import between, count, shortened
 
 Record: TypeAlias = dict[str, Any]
 
@@ -55,7 +55,7 @@ def lines_of(results: Results) -> list[str]:
     start = f"partial ({summary['pending']} pending) · " if summary["pending"] else ""
     causes = ", ".join(f"{number} {cause}" for cause, number in summary["causes"].items())
     infra = f"{blame['infra']} infra" + (f" ({causes})" if causes else "")
-    size = f"{summary['instances']} × {summary['k']} · {outcomes['resolved']} resolved · "
+    size = f"{size_of(results, summary)} · {outcomes['resolved']} resolved · "
     if outcomes["contested"]:
         size += f"{outcomes['contested']} contested · "
     rest = f"{blame['ambiguous']} ambiguous · {infra}"
@@ -63,8 +63,8 @@ def lines_of(results: Results) -> list[str]:
     if bounds is not None:
         # Whatever stands first is what somebody will quote.
         why = " and ".join(summary["doubts"])
-        between = f"{100 * bounds[0]:.1f} and {100 * bounds[1]:.1f} %"
-        lines = [f"{start}pass@1 between {between}, no single score: {why}", size + rest]
+        ends = f"{100 * bounds[0]:.1f} and {100 * bounds[1]:.1f} %"
+        lines = [f"{start}pass@1 between {ends}, no single score: {why}", size + rest]
     else:
         lines = [
             f"{start}{size}"
@@ -80,6 +80,7 @@ def lines_of(results: Results) -> list[str]:
             f"{percent(majority['low'])}–{percent(majority['high'])}"
         )
         lines.append(votes_line(results))
+    lines += stopping_lines(summary)
     lines += reward_lines(summary)
     tries = f"{count(summary['tries'], 'try', 'tries')}"
     lines.append(f"{tries} · {spending(summary, results.usage.failed, recorded=results.recorded)}")
@@ -97,6 +98,26 @@ def lines_of(results: Results) -> list[str]:
             "left a submission empty or half done; 'at most' counts the empty ones as resolved"
         )
     return lines
+
+
+def size_of(results: Results, summary: Record) -> str:
+    """n × k, or how many attempts that came to where some are left out."""
+    size = f"{summary['instances']} × {between(results.least, results.k)}"
+    return f"{size} = {summary['attempts']}" if results.stops_early else size
+
+
+def stopping_lines(summary: Record) -> list[str]:
+    """What was saved where a vote was decided, and which attempts enter what."""
+    found = summary.get("stopping")
+    if not found:
+        return []
+    saved, most = found["saved"], found["at_most"]
+    share = percent(saved / most if most else None)
+    return [
+        f"stopped where the vote was decided: {saved} of {count(most, 'attempt')} saved ({share}), "
+        f"at {count(found['instances'], 'instance')} · pass@1 is of the first {found['min']} at "
+        "each, the vote of all"
+    ]
 
 
 def reward_lines(summary: Record) -> list[str]:
@@ -139,7 +160,7 @@ def splits(results: Results) -> list[str]:
     for row in results.rows:
         outcomes.setdefault(row.instance_id, []).append(row.outcome)
     return [
-        f"{vote.instance_id}: {vote.ballot}, {vote.resolved} of {vote.k} resolved: "
+        f"{vote.instance_id}: {vote.ballot}, {vote.resolved} of {vote.made} resolved: "
         f"{', '.join(outcomes[vote.instance_id])}"
         for vote in results.votes
         if vote.split

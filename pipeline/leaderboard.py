@@ -70,8 +70,9 @@ def filed(results: Results, number: int) -> Iterator[Filed]:
     Raises:
         UserError: the run has no such attempt.
     """
-    if not 1 <= number <= results.k:
-        raise UserError(f"--attempt {number}: the run has attempts 1 to {results.k}")
+    if not 1 <= number <= results.least:
+        where = " at every instance" if results.stops_early else ""
+        raise UserError(f"--attempt {number}: the run has attempts 1 to {results.least}{where}")
     for row in results.rows:
         if row.attempt == number:
             rollout = results.book.entry(Attempt(row.instance_id, number)).rollout

@@ -71,6 +71,9 @@ class RunPlan:
     replies: str = ""
     """sha256 of the scripted replies that stand in for a model; empty: a model was asked."""
     attempts: int = 1
+    """At one instance; where `min_attempts` is given, at most."""
+    min_attempts: int | None = None
+    """Every instance gets so many, and more while they can change its vote. None: all."""
     sampling: Sampling = field(default_factory=Sampling)
     limits: Limits = field(default_factory=Limits)
     sandbox: SandboxLimits = field(default_factory=SandboxLimits)
@@ -84,10 +87,15 @@ class RunPlan:
                 yield Attempt(instance_id, number)
 
     @property
+    def least(self) -> int:
+        """Attempts that every instance gets."""
+        return self.attempts if self.min_attempts is None else self.min_attempts
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What the digest covers: all that can change a result, and nothing else."""
         content = asdict(self)
-        for key in ("name", "execution", "trust", "attempts"):
+        for key in ("name", "execution", "trust", "attempts", "min_attempts"):
             del content[key]
         content["selection"] = {
             "ids": sorted(self.selection.ids),
@@ -100,3 +108,20 @@ class RunPlan:
         """Identity of the experiment: everything but how it is carried out."""
         text = json.dumps(self.identity, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def least_of(plan: Mapping[str, Any]) -> int:
+    """Attempts that every instance gets, by plan.json; those before them are never left out."""
+    return int(plan.get("min_attempts") or plan["attempts"])
+
+
+def stops_early(plan: Mapping[str, Any]) -> bool:
+    """Whether attempts are left out that cannot change a vote, by plan.json."""
+    return least_of(plan) < int(plan["attempts"])
+
+
+def attempts_in_words(plan: Mapping[str, Any]) -> str:
+    """As `--set` takes them, by plan.json."""
+    if not stops_early(plan):
+        return f"attempts={plan['attempts']}"
+    return f"'attempts={{min: {least_of(plan)}, max: {plan['attempts']}, stop: decided}}'"

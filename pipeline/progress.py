@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.domain import Attempt, Cause, Fault, Rollout, Usage, Verdict
-from pipeline.ledger import Ledger
-from pipeline.outcomes import Blame, Outcome, Settlement
+from pipeline.ledger import Kind, Ledger
+from pipeline.outcomes import Blame, Outcome, Settled, Settlement
+from pipeline.plan import least_of, stops_early
 from pipeline.results import read_plan
+from pipeline.results.reading import due_of
 from pipeline.rundir import RunDir
 from pipeline.stats import interval
+from pipeline.wording import between
 
 FEWEST = 3
 """Attempts that are over before anybody guesses how long the rest will take."""
@@ -39,7 +42,7 @@ class Seen:
     valid: tuple[float, float, float] | None
     """pass@1 over valid attempts with its 95 % interval, as in the headline; None: none yet."""
     low: float
-    """Share of all attempts that are resolved by now; and that may yet be."""
+    """Share of the attempts that enter pass@1 that are resolved by now; and that may yet be."""
     high: float
     usage: Usage
     faults: int
@@ -69,6 +72,7 @@ class Progress:
     """Of an attempt's stages so far."""
     _causes: Counter[Cause] = field(default_factory=Counter)
     _handed_in: set[Attempt] = field(default_factory=set)
+    _tried: set[Attempt] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.plan = read_plan(self.run)
@@ -82,18 +86,19 @@ class Progress:
         # Asked for first: a run that ends meanwhile is looked at once more.
         driver = self.run.driver
         self._read()
-        ids, k = self.plan["selection"]["ids"], self.plan["attempts"]
-        total = len(ids) * k
+        total, least = self._due(), least_of(self.plan)
+        entering = least * len(self.plan["selection"]["ids"])
+        firsts = {a: settled for a, settled in self._settled.items() if a.number <= least}
         groups: dict[str, list[float]] = {}
         possible = 0
-        for attempt, settled in self._settled.items():
+        for attempt, settled in firsts.items():
             passed = settled.outcome is Outcome.RESOLVED
             if settled.blame in (Blame.NOBODY, Blame.MODEL):
                 groups.setdefault(attempt.instance_id, []).append(float(passed))
             else:
                 possible += 1
         outcomes = Counter(settled.outcome.value for settled in self._settled.values())
-        resolved = outcomes[Outcome.RESOLVED.value]
+        resolved = sum(settled.outcome is Outcome.RESOLVED for settled in firsts.values())
         said = self._endpoint() if driver else {}
         return Seen(
             name=str(self.plan["name"]),
@@ -104,8 +109,8 @@ class Progress:
             outcomes=dict(sorted(outcomes.items(), key=lambda item: order(item[0]))),
             causes=dict(Counter(s.cause.value for s in self._settled.values() if s.cause)),
             valid=interval(list(groups.values())),
-            low=resolved / total if total else 0.0,
-            high=(resolved + possible + total - len(self._settled)) / total if total else 0.0,
+            low=resolved / entering if entering else 0.0,
+            high=(resolved + possible + entering - len(firsts)) / entering if entering else 0.0,
             usage=self._usage,
             faults=self._causes.total(),
             endpoint_faults=self._causes[Cause.ENDPOINT],
@@ -115,6 +120,19 @@ class Progress:
             endpoint_down=bool(said.get("down")),
             left_seconds=self._left(total) if driver else None,
         )
+
+    def _due(self) -> int:
+        """Attempts that are due by now, all instances together."""
+        if not stops_early(self.plan):
+            return len(self.plan["selection"]["ids"]) * int(self.plan["attempts"])
+        votes: dict[str, list[Settled | None]] = {id_: [] for id_ in self.plan["selection"]["ids"]}
+        for attempt in sorted(self._tried):
+            settled = self._settled.get(attempt)
+            over = settled is not None and not settled.moved
+            group = votes[attempt.instance_id]
+            group += [None] * (attempt.number - 1 - len(group))
+            group.append((settled.outcome, settled.blame) if settled and over else None)
+        return sum(due_of(self.plan, group) for group in votes.values())
 
     def _read(self) -> None:
         if not self.run.ledger.exists():
@@ -129,6 +147,8 @@ class Progress:
                     self._settled[row.attempt] = value
                 if isinstance(value, Rollout | Fault):
                     self._usage += value.usage
+                if row.kind is Kind.ROLLOUT:
+                    self._tried.add(row.attempt)
                 if isinstance(value, Rollout):
                     self._handed_in.add(row.attempt)
                 if isinstance(value, Fault):
@@ -155,7 +175,7 @@ class Progress:
 
 def about(plan: Mapping[str, Any]) -> str:
     model = "" if plan["model"] == "none" else f", {plan['model']}"
-    size = f"{len(plan['selection']['ids'])} × {plan['attempts']}"
+    size = f"{len(plan['selection']['ids'])} × {between(least_of(plan), plan['attempts'])}"
     return f"{size}, agent {plan['agent']}{model}"
 
 

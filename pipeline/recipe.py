@@ -11,9 +11,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    field_validator,
+    model_validator,
+)
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+
+
+AttemptCount = Annotated[int, Field(ge=1, le=1000)]
 
 
 class Strict(BaseModel):
@@ -154,6 +164,20 @@ class TrustRecipe(Strict):
     infra_share: Annotated[float, Field(ge=0, le=1)] = 0.2
 
 
+class StoppingRecipe(Strict):
+    """As many attempts as it takes to decide the vote at an instance."""
+
+    min: AttemptCount
+    max: AttemptCount
+    stop: Literal["decided"]
+
+    @model_validator(mode="after")
+    def least_comes_first(self) -> StoppingRecipe:
+        if self.min > self.max:
+            raise ValueError(f"min ({self.min}) is more than max ({self.max})")
+        return self
+
+
 class Recipe(Strict):
     """What the user asked for, before anything is drawn or resolved."""
 
@@ -162,10 +186,28 @@ class Recipe(Strict):
     agent: AgentRecipe
     model: ModelRecipe = ModelRecipe()
     sampling: SamplingRecipe = SamplingRecipe()
-    attempts: Annotated[int, Field(ge=1, le=1000)] = 1
+    attempts: AttemptCount | StoppingRecipe = 1
     limits: LimitsRecipe = LimitsRecipe()
     budget: BudgetRecipe = BudgetRecipe()
     gateway: GatewayRecipe = GatewayRecipe()
     sandbox: SandboxRecipe = SandboxRecipe()
     execution: ExecutionRecipe = ExecutionRecipe()
     trust: TrustRecipe = TrustRecipe()
+
+    @property
+    def least(self) -> int:
+        """Attempts that every instance gets."""
+        return self.attempts if isinstance(self.attempts, int) else self.attempts.min
+
+    @property
+    def most(self) -> int:
+        """Attempts at one instance, at most."""
+        return self.attempts if isinstance(self.attempts, int) else self.attempts.max
+
+    @field_validator("attempts", mode="wrap")
+    @classmethod
+    def a_number_or_terms(cls, value: object, handler: object) -> int | StoppingRecipe:
+        """As one or the other, so that what is wrong is said of what was meant."""
+        if isinstance(value, dict | StoppingRecipe):
+            return StoppingRecipe.model_validate(value)
+        return TypeAdapter(AttemptCount).validate_python(value)

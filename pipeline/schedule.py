@@ -1,7 +1,7 @@
 """Drive every attempt of a plan to an outcome, and its instance to a settlement.
 
-Scoring starts as rollouts land; an instance is looked at with its controls once the
-attempts at it are over. Workers return values; only this loop writes the ledger.
+Scoring starts as rollouts land; an instance is looked at with its controls once the attempts at
+it are over; a vote may call for more. Workers return values; only this loop writes the ledger.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
-from threading import Event
 from typing import TypeAlias
 
+from pipeline.brake import Brake
 from pipeline.contracts import Doubt, Executor, Stages
 from pipeline.domain import Attempt, Controls, Fault, Rollout, Verdict
 from pipeline.ledger import Kind, Ledger, Row
 from pipeline.outcomes import RETRYABLE
 from pipeline.plan import RunPlan
 from pipeline.trust import CLEARS_FLAKY, Trust, earlier_gold_settles
+from pipeline.votes import due
 
 GRACE_SECONDS = 30.0
 TICK_SECONDS = 0.2
@@ -29,19 +30,6 @@ POOL = {Kind.ROLLOUT: Kind.ROLLOUT, Kind.VERDICT: Kind.VERDICT, Kind.CONTROL: Ki
 """Controls are scored by the scorer's workers."""
 
 Result: TypeAlias = Rollout | Verdict | Controls | Fault
-
-
-@dataclass(slots=True)
-class Brake:
-    """How a person stops a run: once softly, twice at once."""
-
-    soft: Event = field(default_factory=Event)
-    hard: Event = field(default_factory=Event)
-    halted: str = ""
-    """What would mend why nobody needed to press it."""
-
-    def press(self) -> None:
-        (self.hard if self.soft.is_set() else self.soft).set()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -83,6 +71,8 @@ class Schedule:
         self.queues: dict[Kind, list[Job]] = {Kind.ROLLOUT: [], Kind.VERDICT: []}
         self.running: dict[Future[Result], Job] = {}
         self.tries: dict[tuple[Kind, Attempt], int] = {}
+        begun = self.book.begun()
+        self.due = {id_: max(plan.least, begun.get(id_, 0)) for id_ in plan.selection.ids}
         self.resting: dict[str, set[Attempt]] = {id_: set() for id_ in plan.selection.ids}
         self.before_look: dict[Job, int] = {}
         self.asked: dict[str, Doubt] = {}
@@ -98,7 +88,7 @@ class Schedule:
         for instance_id in self.plan.selection.ids:
             if self.stages.has_control and self.book.worth_a_look(instance_id):
                 self.push(Kind.CONTROL, Attempt(instance_id, 0))
-        for attempt in self.plan.grid():
+        for attempt in [one for one in self.plan.grid() if one.number <= self.due[one.instance_id]]:
             self.next_for(attempt)
         while not self.brake.hard.is_set():
             self.launch()
@@ -240,7 +230,7 @@ class Schedule:
         """Nothing more happens to this attempt; its instance may now be settled."""
         resting = self.resting[attempt.instance_id]
         resting.add(attempt)
-        if len(resting) < self.plan.attempts:
+        if len(resting) < self.due[attempt.instance_id]:
             return
         queued = [*self.running.values(), *self.queues[Kind.VERDICT]]
         control = Attempt(attempt.instance_id, 0)
@@ -252,7 +242,8 @@ class Schedule:
             self.settle(attempt.instance_id)
 
     def attempts_at(self, instance_id: str) -> list[Attempt]:
-        return [Attempt(instance_id, number) for number in range(1, self.plan.attempts + 1)]
+        """All that are due there by now."""
+        return [Attempt(instance_id, number) for number in range(1, self.due[instance_id] + 1)]
 
     def doubt(self, instance_id: str) -> Doubt:
         """How closely this instance has to be looked at, as the rows stand."""
@@ -292,9 +283,18 @@ class Schedule:
                 if self.book.doubted(attempt):
                     self.tries.pop((Kind.VERDICT, attempt), None)
                 self.push(Kind.VERDICT, attempt)
-        if len(self.resting[instance_id]) == self.plan.attempts:
+        if len(self.resting[instance_id]) == self.due[instance_id]:
             self.settle(instance_id)
 
     def settle(self, instance_id: str) -> None:
         for attempt in self.attempts_at(instance_id):
             self.write(Kind.SETTLEMENT, attempt, None)
+        self.further(instance_id)
+
+    def further(self, instance_id: str) -> None:
+        """Begin one more attempt there, if it is due; a replay begins what was recorded."""
+        votes = [self.book.voted(attempt) for attempt in self.attempts_at(instance_id)]
+        attempt = Attempt(instance_id, due(votes, least=self.plan.least, most=self.plan.attempts))
+        if attempt.number > self.due[instance_id] and not self.spent(attempt):
+            self.due[instance_id] = attempt.number
+            self.next_for(attempt)

@@ -14,6 +14,11 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def between(least: int, most: int) -> str:
+    """`3`, or `3–7`."""
+    return str(most) if least == most else f"{least}–{most}"
+
+
 def shortened(text: str) -> str:
     """What fits into a line: of a traceback its end, of all else the beginning."""
     text = " ".join(text.split())

@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from hypothesis import settings
 
+from pipeline.brake import Brake
 from pipeline.contracts import Doubt, Executor, Stages
 from pipeline.domain import (
     Attempt,
@@ -37,7 +38,7 @@ from pipeline.domain import (
 from pipeline.ledger import Kind, Ledger, Row
 from pipeline.plan import Execution, RunPlan, Selection
 from pipeline.results import Results, of_book
-from pipeline.schedule import Brake, Schedule
+from pipeline.schedule import Schedule
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -102,6 +103,7 @@ def make_plan(
     workers: int = 2,
     name: str = "test",
     agent: str = "fake",
+    least: int | None = None,
 ) -> RunPlan:
     selection = Selection(
         benchmark="swebench", dataset="d", revision="", fingerprint="f" * 64, recipe={}, ids=ids
@@ -115,6 +117,7 @@ def make_plan(
         agent=agent,
         model="openai/fake",
         attempts=k,
+        min_attempts=least,
         execution=execution,
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "pipeline"
 FLOORS = (
-    {"domain", "process", "stats", "wording"},  # ground: know nobody
+    {"domain", "process", "stats", "wording", "brake"},  # ground: know nobody
     {"trust"},  # what controls say about a place
     {"outcomes", "plan", "recipe", "sites"},  # who is to blame; what is asked for, and where
     {"contracts", "config", "rundir", "votes"},  # words: what things are called

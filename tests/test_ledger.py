@@ -15,6 +15,7 @@ import pytest
 
 from pipeline.agents.controls import Control as AgentControl
 from pipeline.benchmarks.imported import ImportedVerdicts
+from pipeline.brake import Brake
 from pipeline.cli.adopt import adopt_plan
 from pipeline.cli.lanes import open_lanes
 from pipeline.cli.parts import Nowhere, Parts
@@ -37,7 +38,6 @@ from pipeline.ledger import TYPES, Book, Entry, Kind, Ledger, Row, Value
 from pipeline.outcomes import Blame, Outcome, Settlement, UserError
 from pipeline.plan import Execution, RunPlan
 from pipeline.rundir import RunDir
-from pipeline.schedule import Brake
 from pipeline.trust import Trust
 from tests.fakes import (
     DIED,

@@ -16,6 +16,7 @@ SAME: dict[str, Any] = {
     "execution": Execution(agent_workers=9, scorer_workers=9, tries=1, backoff_seconds=0),
     "trust": TrustTerms(repeats=9),
     "attempts": 3,
+    "min_attempts": 1,
 }
 OTHER: dict[str, Any] = {
     "agent": "other",

@@ -15,13 +15,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pipeline import tables
+from pipeline.brake import Brake
 from pipeline.contracts import Doubt
 from pipeline.domain import Attempt, Cause, Controls, Fault, Rollout, Verdict
 from pipeline.ledger import Kind, Ledger, Row
 from pipeline.outcomes import RETRYABLE, Blame, Outcome, UserError
 from pipeline.plan import RunPlan
 from pipeline.results import Results
-from pipeline.schedule import Brake
 from tests.fakes import (
     CONTESTED,
     DID_NOT_RUN,

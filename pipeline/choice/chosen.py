@@ -49,10 +49,11 @@ class Choice:
 def candidates(results: Results) -> dict[str, list[Candidate]]:
     """The patches of each instance's attempts that count for or against the model.
 
-    Where nobody submitted one the list is empty; where no attempt counts, there is none.
+    Where nobody submitted one the list is empty; where no attempt counts, there is none. Attempts
+    that there may be or not, by what the hidden tests say of the others, are none either.
     """
     found: dict[str, list[Candidate]] = {}
-    for instance_id, rows in results.groups.items():
+    for instance_id, rows in results.firsts.items():
         counted = [row for row in rows if row.counted]
         if not counted:
             continue

@@ -48,7 +48,7 @@ def gain(results: Results, choices: Mapping[str, Choice | None]) -> Gain | None:
     """
     groups = {
         instance_id: {row.attempt: float(row.resolved) for row in rows if row.counted}
-        for instance_id, rows in results.groups.items()
+        for instance_id, rows in results.firsts.items()
         if instance_id in choices
     }
     groups = {instance_id: rows for instance_id, rows in groups.items() if rows}

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline import __version__
 from pipeline.outcomes import UserError
-from pipeline.wording import count
+from pipeline.plan import attempts_in_words, least_of
+from pipeline.wording import between
 
 if TYPE_CHECKING:
     from pipeline.cli.parts import Parts
@@ -50,10 +51,12 @@ def adopt_plan(parts: Parts, ledger: Ledger) -> dict[str, Any]:
                 f"{run.root}: holds another experiment ({old.get('digest')}, this one is "
                 f"{plan.digest}); they differ in {keys}. Give this one another name: {option}"
             )
-        if old["attempts"] > plan.attempts:
+        least, most = least_of(old), old["attempts"]
+        if most > plan.attempts or least > plan.least:
+            # Neither may the least: which of them enter pass@1 is not for outcomes to choose.
             raise UserError(
-                f"{run.root}: has {count(old['attempts'], 'attempt')}; attempts may grow, never "
-                f"shrink: --set attempts={old['attempts']}"
+                f"{run.root}: has {between(least, most)} attempt{'s' if most > 1 else ''}; "
+                f"attempts may grow, never shrink: --set {attempts_in_words(old)}"
             )
         if old.get("replayed", "") != parts.replayed:
             was = f"was replayed from {old['replayed']}" if old.get("replayed") else "is no replay"

@@ -33,11 +33,11 @@ class Desk:
         replayed: bool = False,
         rescore: bool = False,
     ) -> None:
+        from pipeline.brake import Brake
         from pipeline.cli.lanes import make_terms
         from pipeline.cli.place import Place
         from pipeline.cli.voice import Voice
         from pipeline.rundir import RunDir
-        from pipeline.schedule import Brake
 
         self.plan, self.rescore = plan, rescore
         # Agents run elsewhere: every path that they get must be whole.
@@ -79,19 +79,23 @@ class Desk:
         """
         from pipeline.cli.drive import exit_status
         from pipeline.cli.exports import conclude
+        from pipeline.domain import Attempt
         from pipeline.ledger import Ledger
+        from pipeline.plan import least_of
         from pipeline.results import load, read_plan
 
         if self.rescore or not self.run.plan.exists() or not self.run.ledger.exists():
             return None
         plan = read_plan(self.run)
-        if plan.get("digest") != self.plan.digest or plan["attempts"] != self.plan.attempts:
+        asked = (self.plan.digest, self.plan.least, self.plan.attempts)
+        if (plan.get("digest"), least_of(plan), plan["attempts"]) != asked:
             return None
         results = load(self.run)
         if any(row.blame not in (Blame.NOBODY, Blame.MODEL) for row in results.rows):
             return None
         # Stopped before its gold control: a zero may yet turn out to be nobody's.
-        if any(not results.book.entry(attempt).settlements for attempt in self.plan.grid()):
+        attempts = [Attempt(row.instance_id, row.attempt) for row in results.rows]
+        if any(not results.book.entry(attempt).settlements for attempt in attempts):
             return None
         with self.run.held(), Ledger(self.run.ledger) as ledger:
             book = ledger.book()

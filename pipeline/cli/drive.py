@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from pipeline.outcomes import Blame
 
 if TYPE_CHECKING:
+    from pipeline.brake import Brake
     from pipeline.cli.parts import Parts
     from pipeline.cli.voice import Voice
     from pipeline.contracts import Stages
     from pipeline.domain import Attempt, Fault, Rollout
     from pipeline.ledger import Book, Entry, Ledger, Row
     from pipeline.results import Results
-    from pipeline.schedule import Brake
     from pipeline.scorer import Scoring
 
 
@@ -106,7 +106,7 @@ def drive(parts: Parts, ledger: Ledger) -> bool:
     execution, brake, scoring = parts.plan.execution, parts.brake, make_scoring(parts)
 
     def landed(row: Row) -> None:
-        parts.voice.landed(row)
+        parts.voice.landed(row, due=sum(schedule.due.values()))
         if isinstance(row.value, Settlement):
             entry = schedule.book.entry(row.attempt)
             parts.sandboxes.discard(snapshots_of(entry) - kept_for(entry))

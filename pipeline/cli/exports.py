@@ -59,7 +59,7 @@ def made_of(
     ):
         if parquet or kind is not tables.Format.PARQUET:
             yield f"report/{name}", tables.render(table, kind)
-    for number in range(1, results.k + 1):
+    for number in range(1, max((row.attempt for row in results.rows), default=0) + 1):
         yield f"preds.{number}.jsonl", predictions(results, number).encode()
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.outcomes import UserError
 
 if TYPE_CHECKING:
+    from pipeline.brake import Brake
     from pipeline.cli.place import Place
     from pipeline.cli.voice import Voice
     from pipeline.contracts import Agent, Sandbox, Sandboxes, Scorer
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pipeline.recipe import Recipe
     from pipeline.rundir import RunDir
     from pipeline.runner import Lanes
-    from pipeline.schedule import Brake
     from pipeline.sites import Site
 
 

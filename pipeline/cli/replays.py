@@ -66,6 +66,7 @@ def open_recording(run: RunDir, plan: RunPlan, target: RunDir, *, strict: bool) 
     """
     from pipeline.cli.adopt import differences
     from pipeline.ledger import Ledger
+    from pipeline.plan import attempts_in_words
     from pipeline.results import read_plan
 
     if run.root.resolve() == target.root.resolve():
@@ -82,12 +83,13 @@ def open_recording(run: RunDir, plan: RunPlan, target: RunDir, *, strict: bool) 
         )
     with Ledger(run.ledger, read_only=True) as ledger:
         recording = Recording(run, ledger.book(), strict)
-    without = [attempt for attempt in plan.grid() if not recording.tries_of(attempt)]
+    needed = (attempt for attempt in plan.grid() if attempt.number <= plan.least)
+    without = [attempt for attempt in needed if not recording.tries_of(attempt)]
     if without:
         names = ", ".join(f"{id_} #{number}" for id_, number in without[:3])
         raise UserError(
             f"{run.root}: recorded no try for {count(len(without), 'attempt')} ({names}); "
-            f"finish that run, or replay fewer attempts: --set attempts={recorded['attempts']}"
+            f"finish that run, or replay fewer attempts: --set {attempts_in_words(recorded)}"
         )
     return recording
 

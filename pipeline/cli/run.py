@@ -25,6 +25,35 @@ EPILOG = """Examples:
   passone run configs/demo.yaml --replay demo --set name=replayed"""
 
 
+def check_attempts(recipe: Recipe, *, asks_model: bool) -> list[str]:
+    """What to know of attempts that may be left out.
+
+    Raises:
+        UserError: they would be left out of an agent that does the same each time.
+    """
+    least, most = recipe.least, recipe.most
+    if least == most:
+        return []
+    if not asks_model:
+        raise UserError(
+            f"attempts: agent {recipe.agent.name!r} asks no model and does the same each time, so "
+            f"there is no vote to decide; give a number: --set attempts={least}"
+        )
+    # So many against: the others are at most half.
+    soonest, said = (most + 1) // 2, []
+    if least < soonest:
+        said.append(
+            f"attempts: no vote of {most} is decided before {soonest} attempts, and pass@1 is of "
+            f"{least} at each instance; with min: {soonest} as many are made, and all enter it"
+        )
+    if most % 2 == 0:
+        said.append(
+            f"attempts: of {most} a tie is a no, so {most // 2} of {most} resolved is rejected; "
+            "an odd max has no ties"
+        )
+    return said
+
+
 def run_recipe(
     recipe: Recipe,
     *,
@@ -52,7 +81,7 @@ def run_recipe(
         agent.preflight()
         if replay is None:
             parts.check_source(recipe, agent)
-    remarks: list[str] = []
+    remarks = check_attempts(recipe, asks_model=agent.asks_model)
     selection, instances = planning.draw(recipe.selection, say=remarks.append)
     plan = planning.make_plan(recipe, selection, asks_model=agent.asks_model)
     desk = Desk(recipe, plan, logs, quiet=quiet, replayed=replay is not None, rescore=rescore)

@@ -28,7 +28,7 @@ from pipeline.ledger import Book, Kind, Row
 from pipeline.outcomes import Blame, Outcome, Settlement
 from pipeline.results import Results
 from pipeline.trust import Trust, last_words, trust_of
-from pipeline.wording import count
+from pipeline.wording import between, count
 
 if TYPE_CHECKING:
     from pipeline.plan import RunPlan
@@ -97,13 +97,14 @@ class Voice:
 
     def start(self, plan: RunPlan, book: Book) -> None:
         """Announce a run, and how much of it an earlier invocation has done."""
-        grid = list(plan.grid())
-        self.total = len(grid)
-        self.settled = {attempt for attempt in grid if book.entry(attempt).over}
+        begun = book.begun()
+        self.total = sum(max(plan.least, begun.get(id_, 0)) for id_ in plan.selection.ids)
+        self.settled = {attempt for attempt in plan.grid() if book.entry(attempt).over}
         before = f", {len(self.settled)} done before" if self.settled else ""
         model = "" if plan.model == "none" else f", {plan.model}"
         model = ", scripted replies (no model is measured)" if plan.replies else model
-        size = f"{count(len(plan.selection.ids), 'instance')} × {plan.attempts}"
+        instances = count(len(plan.selection.ids), "instance")
+        size = f"{instances} × {between(plan.least, plan.attempts)}"
         self.say(f"{plan.name}: {size}, agent {plan.agent}{model}, plan {plan.digest}{before}")
         if self.err.is_terminal and not self.quiet:
             self.progress = Progress(
@@ -121,20 +122,19 @@ class Voice:
         if self.progress is not None:
             self.progress.stop()
 
-    def landed(self, row: Row) -> None:
-        """One line for what has just been written down."""
+    def landed(self, row: Row, *, due: int) -> None:
+        """One line for what has just been written down; so many attempts are due by now."""
+        self.total = due
         done = isinstance(row.value, Settlement)
         if done:
             self.settled.add(row.attempt)
         if self.progress is not None:
-            self.progress.update(self.progress.task_ids[0], completed=len(self.settled))
+            task = self.progress.task_ids[0]
+            self.progress.update(task, completed=len(self.settled), total=due)
         text = describe(row)
         if text and not self.quiet:
-            where = (
-                f"[{len(self.settled)}/{self.total}]"
-                if done
-                else " " * len(f"[{self.total}/{self.total}]")
-            )
+            blank = " " * len(f"[{self.total}/{self.total}]")
+            where = f"[{len(self.settled)}/{self.total}]" if done else blank
             self.err.print(f"{escape(where)} {text}")
 
     def looked(self, instance_id: str, look: Controls | Fault) -> None:

@@ -12,7 +12,8 @@ from pipeline.benchmarks.dataset import ALIASES
 from pipeline.compare.sides import Side
 from pipeline.compare.words import listed, shown, some
 from pipeline.outcomes import UserError
-from pipeline.wording import count
+from pipeline.plan import least_of
+from pipeline.wording import between, count
 
 Plan: TypeAlias = Mapping[str, Any]
 NOT_RECORDED = "not recorded"
@@ -104,7 +105,7 @@ READ: dict[Aspect, Callable[[Plan], dict[str, Any]]] = {
     Aspect.GRADER: lambda plan: {"grader": plan["grader"]},
     Aspect.DATASET: of_dataset,
     Aspect.PASSONE: lambda plan: {"passone": plan.get("versions", {}).get("passone")},
-    Aspect.ATTEMPTS: lambda plan: {"attempts": plan["attempts"]},
+    Aspect.ATTEMPTS: lambda plan: {"attempts": between(least_of(plan), plan["attempts"])},
     Aspect.SELECTION: of_selection,
 }
 """What plan.json says of each; an imported run has no sampling, limits or sandbox of its own."""

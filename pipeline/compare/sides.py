@@ -27,9 +27,13 @@ class Cell:
     counted: int
     """Attempts that count for or against the model."""
     attempts: int
+    """That enter the mean: all, or the first ones where others may be left out."""
     ballot: Ballot
+    """Of all attempts."""
     why: str = ""
-    """Why the others do not count; empty: all do."""
+    """Why some attempts do not count; empty: all do."""
+    k: int | None = None
+    """Attempts that the vote is over; None: those that enter the mean."""
 
     @property
     def mean(self) -> float | None:
@@ -57,8 +61,8 @@ class Side:
 
     @property
     def k(self) -> int:
-        """Attempts an instance, at most."""
-        return max((cell.attempts for cell in self.cells.values()), default=0)
+        """Attempts that a vote is over, at most."""
+        return max((cell.k or cell.attempts for cell in self.cells.values()), default=0)
 
     @property
     def model(self) -> str:
@@ -89,12 +93,13 @@ def side_of(results: Results, *, place: str = "", driver: str = "") -> Side:
     Args:
         driver: the process that drives it now; empty: nobody does.
     """
-    groups: dict[str, list[AttemptRow]] = {}
-    for row in results.rows:
-        groups.setdefault(row.instance_id, []).append(row)
+    groups = results.groups
     return Side(
         name=results.name,
-        cells={id_: cell_of(rows) for id_, rows in groups.items()},
+        cells={
+            vote.instance_id: cell_of(groups[vote.instance_id], first, vote)
+            for vote, first in zip(results.votes, results.firsts.values(), strict=True)
+        },
         plan=results.plan,
         place=place,
         repos={id_: rows[0].repo for id_, rows in groups.items()},
@@ -102,14 +107,14 @@ def side_of(results: Results, *, place: str = "", driver: str = "") -> Side:
     )
 
 
-def cell_of(rows: Sequence[AttemptRow]) -> Cell:
-    vote = Vote.of(rows[0].instance_id, [row.settled for row in rows])
+def cell_of(rows: Sequence[AttemptRow], first: Sequence[AttemptRow], vote: Vote) -> Cell:
     reasons = Counter(reason_of(row) for row in rows if not row.counted)
     return Cell(
-        resolved=vote.resolved,
-        counted=vote.k - vote.unknown,
-        attempts=vote.k,
+        resolved=sum(row.resolved for row in first if row.counted),
+        counted=sum(row.counted for row in first),
+        attempts=len(first),
         ballot=vote.ballot,
+        k=vote.k,
         why=", ".join(f"{times} {reason}" for reason, times in reasons.items()),
     )
 
@@ -129,6 +134,11 @@ def notes_of(results: Results, driver: str) -> list[str]:
     elif pending:
         notes.append(f"not finished, {count(pending, 'attempt')} pending")
     notes += [f"no single score should be quoted: {doubt}" for doubt in results.doubts()]
+    if results.stops_early:
+        notes.append(
+            f"attempts that cannot change a vote are left out: means are over the first "
+            f"{results.least} at each instance, votes over up to {results.k}"
+        )
     if not plan["has_control"]:
         notes.append("imported verdicts, nobody ran a control")
     if plan.get("replies"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pipeline.domain import Attempt, Controls, Fault, Rollout, Verdict
 from pipeline.ledger.rows import Kind, Row
-from pipeline.outcomes import Blame, Settlement, conclude
+from pipeline.outcomes import Blame, Settled, Settlement, conclude
 from pipeline.trust import Trust, earlier_gold_settles, shaky, trust_of, worth_a_look
 
 
@@ -110,6 +110,21 @@ class Book:
             Kind.VERDICT: entry.verdicts,
             Kind.SETTLEMENT: entry.settlements,
         }[row.kind].append(row)
+
+    def begun(self) -> dict[str, int]:
+        """The highest number of an attempt that has a row, by instance; where none has, none."""
+        found: dict[str, int] = {}
+        for attempt, entry in self.entries.items():
+            if entry.rollouts:
+                found[attempt.instance_id] = max(attempt.number, found.get(attempt.instance_id, 0))
+        return found
+
+    def voted(self, attempt: Attempt) -> Settled | None:
+        """What an attempt came to; None: nothing yet, or its place cannot be trusted as it is."""
+        settlement = self.entry(attempt).settlement
+        if settlement is None or settlement.moved:
+            return None
+        return settlement.outcome, settlement.blame
 
     def looks(self, instance_id: str, digest: str = "") -> list[tuple[int, Controls]]:
         """(seq, look) of each that did not end in a fault, in one image or in any."""

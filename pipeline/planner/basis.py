@@ -139,10 +139,11 @@ def of_run(results: Results, name: str) -> Basis:
         UserError: none of its attempts counts.
     """
     over = [row for row in results.rows if row.outcome != "pending"]
-    groups = {
-        id_: [float(row.resolved) for row in over if row.instance_id == id_ and row.counted]
-        for id_ in results.ids
-    }
+    # Further ones are made where outcomes call for them: they would make variances larger.
+    firsts = [row for rows in results.firsts.values() for row in rows if row.outcome != "pending"]
+    groups: dict[str, list[float]] = {id_: [] for id_ in results.ids}
+    for row in firsts:
+        groups[row.instance_id] += [float(row.resolved)] if row.counted else []
     groups = {id_: group for id_, group in groups.items() if group}
     outcomes = outcomes_of(list(groups.values()))
     if outcomes is None:
@@ -156,8 +157,8 @@ def of_run(results: Results, name: str) -> Basis:
         instances=len(groups),
         attempts=len(groups) / sum(1 / len(group) for group in groups.values()),
         outcomes=outcomes,
-        lost=1 - counted / len(over),
-        infra=sum(row.blame == "infra" for row in over) / len(over),
+        lost=1 - counted / len(firsts),
+        infra=sum(row.blame == "infra" for row in firsts) / len(firsts),
         groups=groups,
         pending=len(results.rows) - len(over),
         verified="verified" in str(results.plan["selection"]["dataset"]).lower(),

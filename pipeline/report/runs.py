@@ -14,7 +14,6 @@ from pipeline.report.choice import Level
 from pipeline.report.details import Source
 from pipeline.report.facts import facts_of
 from pipeline.results import AttemptRow
-from pipeline.votes import Vote
 from pipeline.wording import MOST_CHARACTERS, shortened
 
 Record: TypeAlias = dict[str, Any]
@@ -51,14 +50,13 @@ def run_record(
         "facts": facts_of(source),
         "group": "category" if results.plan["selection"].get("benchmark") == "terminal" else "repo",
         "k": results.k,
+        "made": [len(rows) for rows in groups.values()],
         "recorded": results.recorded,
         "ids": list(groups),
         "repo": coded([row.repo for row in first]),
         "difficulty": coded([difficulty_of(source, id_) for id_ in groups]),
         "links": [link_of(source, row) for row in first],
-        "votes": coded(
-            [Vote.of(id_, [row.settled for row in rows]).ballot for id_, rows in groups.items()]
-        ),
+        "votes": coded([vote.ballot for vote in results.votes]),
         "outcomes": summary["outcomes"] | {"pending": summary["pending"]},
         "blame": summary["blame"],
         "causes": summary["causes"],

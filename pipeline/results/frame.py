@@ -17,9 +17,11 @@ from pipeline.domain import Attempt, Usage
 from pipeline.ledger import Book
 from pipeline.ledger.columns import USAGE, read_columns, read_rows
 from pipeline.outcomes import UserError
+from pipeline.plan import least_of, stops_early
 from pipeline.results.grid import TEXTS, TYPES, WORDS, laid_out
-from pipeline.results.rows import AttemptRow, row_of
-from pipeline.results.run import Results, read_plan
+from pipeline.results.reading import due_of, read_plan
+from pipeline.results.rows import AttemptRow, row_of, words_of
+from pipeline.results.run import Results
 from pipeline.rundir import RunDir
 
 ALIKE = (
@@ -54,13 +56,14 @@ class Sheet:
 
     def summary(self) -> dict[str, Any]:
         """The run in numbers, as `Results` has it: attempts that count alike are one row here."""
-        frame = self.frame
-        codes = frame.groupby(list(ALIKE), sort=False, dropna=False, observed=True).ngroup()
+        k = int(self.frame["attempt"].max()) if len(self.frame) else 0
+        least = least_of(self.plan) if stops_early(self.plan) else k
+        frame = self.frame.assign(counts_as=np.where(self.frame["attempt"] <= least, least, k))
+        keys = [*ALIKE, "counts_as"]
+        codes = frame.groupby(keys, sort=False, dropna=False, observed=True).ngroup()
         first = ~codes.duplicated()
-        k = int(frame["attempt"].max()) if len(frame) else 0
-        alike = dict(
-            zip(codes[first], (row_from(r, k) for r in records_of(frame[first])), strict=True)
-        )
+        found = (row_from(record, record["counts_as"]) for record in records_of(frame[first]))
+        alike = dict(zip(codes[first], found, strict=True))
         rows = list(map(alike.__getitem__, codes.tolist()))
         return Results(plan=self.plan, rows=rows, book=self.book, spent=self.usage).summary()
 
@@ -166,4 +169,19 @@ def read_sheet(run: RunDir, *, untrusted: bool = False) -> Sheet:
         )
         for attempt in attempts
     ]
-    return Sheet(plan=plan, frame=replaced(frame, places, rows), book=book)
+    return Sheet(plan=plan, frame=due_only(replaced(frame, places, rows), plan), book=book)
+
+
+def due_only(frame: pd.DataFrame, plan: Mapping[str, Any]) -> pd.DataFrame:
+    """The whole grid without the attempts that are not due."""
+    k = int(plan["attempts"])
+    if not stops_early(plan):
+        return frame
+    words = zip(frame["outcome"].tolist(), frame["blame"].tolist(), frame["moved"], strict=True)
+    votes = [
+        None if moved or outcome == "pending" else words_of(outcome, blame)
+        for outcome, blame, moved in words
+    ]
+    begun = np.where(frame["tries"] > 0, frame["attempt"], 0).reshape(-1, k).max(axis=1)
+    number = [due_of(plan, votes[at * k : at * k + some]) for at, some in enumerate(begun.tolist())]
+    return frame[frame["attempt"] <= np.repeat(number, k)].reset_index(drop=True)

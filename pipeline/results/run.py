@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipeline.domain import Attempt, Usage
-from pipeline.ledger import Book, Ledger
-from pipeline.outcomes import Blame, Outcome, UserError
-from pipeline.plan import TrustTerms
-from pipeline.results.rows import AttemptRow, row_of
-from pipeline.rundir import RunDir
+from pipeline.domain import Usage
+from pipeline.ledger import Book
+from pipeline.outcomes import Blame, Outcome
+from pipeline.plan import TrustTerms, least_of, stops_early
+from pipeline.results.rows import AttemptRow
 from pipeline.stats import Rate, expected_majority, interval
 from pipeline.trust import Trust, last_words, trust_of
 from pipeline.votes import Ballot, Vote
@@ -27,6 +25,7 @@ class Results:
     plan: Mapping[str, Any]
     """plan.json as it stands in the run."""
     rows: Sequence[AttemptRow]
+    """Of all attempts that are due: the plan may leave out some, and there is none of those."""
     book: Book
     cut_off: Usage = field(default_factory=Usage)
     """Of what came to no row: tries that were stopped half-way, a look before the run."""
@@ -55,16 +54,34 @@ class Results:
         return found
 
     @property
+    def stops_early(self) -> bool:
+        return stops_early(self.plan)
+
+    @property
     def k(self) -> int:
-        return max((row.attempt for row in self.rows), default=0)
+        """Attempts that a vote is over."""
+        made = max((row.attempt for row in self.rows), default=0)
+        return int(self.plan["attempts"]) if self.stops_early else made
+
+    @property
+    def least(self) -> int:
+        """Attempts at every instance: all, or those before any may be left out."""
+        return least_of(self.plan) if self.stops_early else self.k
+
+    @property
+    def firsts(self) -> Mapping[str, Sequence[AttemptRow]]:
+        """Of each instance the attempts that no outcome had a say in: what rates are made of."""
+        least, groups = self.least, self.groups.items()
+        return {id_: [row for row in rows if row.attempt <= least] for id_, rows in groups}
 
     def at(self, instance_id: str) -> list[AttemptRow]:
         return [row for row in self.rows if row.instance_id == instance_id]
 
     @property
     def votes(self) -> list[Vote]:
+        k = self.k if self.stops_early else None
         groups = self.groups.items()
-        return [Vote.of(id_, [row.settled for row in rows]) for id_, rows in groups]
+        return [Vote.of(id_, [row.settled for row in rows], k=k) for id_, rows in groups]
 
     @property
     def usage(self) -> Usage:
@@ -77,7 +94,7 @@ class Results:
 
     def pass_at_1(self) -> dict[str, Any]:
         """The four readings, and 95 % intervals of two of them. Source: DESIGN, section 3."""
-        groups = list(self.groups.values())
+        groups = self.firsts.values()
         official = interval([[float(row.official or False) for row in group] for group in groups])
         everyone = interval([[float(row.resolved) for row in group] for group in groups])
         valid = interval(
@@ -104,7 +121,7 @@ class Results:
         """
         if all(row.reward is None for row in self.rows):
             return None
-        groups = self.groups
+        groups = self.firsts
         chosen = groups.values() if ids is None else [groups[id_] for id_ in ids]
         found = interval([[row.earned for row in group if row.counted] for group in chosen])
         return {"mean": found[0], "ci95": list(found[1:])} if found else None
@@ -124,17 +141,26 @@ class Results:
             "high": (resolved + undetermined) / n if n else None,
         }
 
+    def stopping(self) -> dict[str, Any]:
+        """What leaving out attempts that cannot change a vote has saved; of no use without that."""
+        left_out = [vote.unmade for vote in self.votes if vote.ballot is not Ballot.UNDETERMINED]
+        return {
+            "min": self.least,
+            "max": self.k,
+            "at_most": self.k * len(self.ids),
+            "instances": sum(map(bool, left_out)),
+            "saved": sum(left_out),
+        }
+
     def expected_majorities(self) -> dict[int, Rate]:
         """What a majority of fewer, odd attempts would have resolved, by their number.
 
         Over all sets of so many among the recorded attempts that count; an instance with fewer
         counts nowhere.
         """
-        groups: dict[str, list[float]] = {}
-        for row in self.rows:
-            if row.counted:
-                groups.setdefault(row.instance_id, []).append(float(row.resolved))
-        found = {k: expected_majority(list(groups.values()), k) for k in range(3, self.k, 2)}
+        groups = [[float(row.resolved) for row in rows if row.counted] for rows in self.firsts.values()]
+        most = self.least + 1 if self.stops_early else self.k
+        found = {k: expected_majority(groups, k) for k in range(3, most, 2)}
         return {k: rate for k, rate in found.items() if rate is not None}
 
     def controls(self) -> dict[str, Any]:
@@ -172,7 +198,7 @@ class Results:
 
     def doubts(self) -> list[str]:
         """Why no single score of this run should be quoted; empty: one may be."""
-        over = [row for row in self.rows if row.outcome != "pending"]
+        over = [row for rows in self.firsts.values() for row in rows if row.outcome != "pending"]
         terms = asdict(TrustTerms()) | self.plan.get("trust", {})
         infra = [row for row in over if row.blame == Blame.INFRA]
         empty = [row for row in over if row.outcome == Outcome.NO_SUBMISSION]
@@ -191,7 +217,7 @@ class Results:
     def bounds(self) -> tuple[float, float] | None:
         """Between what pass@1 is if all that is in doubt failed, or resolved; None: no attempt."""
         doubted = Outcome.NO_SUBMISSION if self.doubts() else None
-        groups = self.groups.values()
+        groups = self.firsts.values()
         low = interval([[float(row.resolved) for row in group] for group in groups])
         high = interval(
             [[float(row.possible or row.outcome == doubted) for row in group] for group in groups]
@@ -218,6 +244,7 @@ class Results:
             "pass_at_1": self.pass_at_1(),
             **({"reward": reward} if (reward := self.reward()) else {}),
             "majority": self.majority(),
+            **({"stopping": self.stopping()} if self.stops_early else {}),
             "usage": {
                 "requests": usage.requests,
                 "input_tokens": usage.input_tokens,
@@ -228,61 +255,3 @@ class Results:
             "controls": self.controls(),
             "doubts": self.doubts(),
         }
-
-
-def read_plan(run: RunDir) -> dict[str, Any]:
-    """plan.json of a run.
-
-    Raises:
-        UserError: there is no such run, or its plan cannot be read.
-    """
-    try:
-        plan = json.loads(run.plan.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{run.root}: no run is there (no plan.json)") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{run.plan}: cannot be read: {error}") from None
-    if not isinstance(plan, dict) or "selection" not in plan:
-        raise UserError(f"{run.plan}: is no plan of this version")
-    return plan
-
-
-def load(run: RunDir, *, cut_off: Usage | None = None, untrusted: bool = False) -> Results:
-    """Read a run, finished or not, while another process may be driving it.
-
-    Args:
-        cut_off: what was used and came to no row, for the headline; None: not looked at.
-        untrusted: the other reading, in which broken and flaky places move nothing.
-
-    Raises:
-        UserError: there is no such run, or it cannot be read.
-    """
-    plan = read_plan(run)
-    if not run.ledger.exists():
-        raise UserError(f"{run.root}: the run has no ledger; start it with `passone run`")
-    with Ledger(run.ledger, read_only=True) as ledger:
-        book = ledger.book()
-    return of_book(plan, book, cut_off=cut_off, untrusted=untrusted)
-
-
-def of_book(
-    plan: Mapping[str, Any],
-    book: Book,
-    *,
-    cut_off: Usage | None = None,
-    untrusted: bool = False,
-) -> Results:
-    """Results of rows that are in memory."""
-    repos = plan["repos"]
-    rows = [
-        row_of(
-            book,
-            Attempt(id_, number),
-            repos[id_],
-            has_control=plan["has_control"],
-            untrusted=untrusted,
-        )
-        for id_ in plan["selection"]["ids"]
-        for number in range(1, plan["attempts"] + 1)
-    ]
-    return Results(plan=plan, rows=rows, book=book, cut_off=cut_off or Usage())

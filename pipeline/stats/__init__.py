@@ -21,6 +21,7 @@ from pipeline.stats.planning import (
 )
 from pipeline.stats.rates import (
     Rate,
+    attempts_until_decided,
     expected_majority,
     majority_of_chance,
     majority_share,
@@ -33,6 +34,7 @@ from pipeline.stats.rates import (
 __all__ = [
     "Z95",
     "Rate",
+    "attempts_until_decided",
     "detectable",
     "effective_size",
     "expected_error",

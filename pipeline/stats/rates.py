@@ -62,6 +62,27 @@ def majority_share(attempts: int, resolved: int, k: int) -> float:
     return ways / comb(attempts, k)
 
 
+def attempts_until_decided(attempts: int, resolved: int, least: int) -> float:
+    """Attempts of n recorded ones until their vote is decided, on average over all their orders.
+
+    Args:
+        least: attempts that are made whatever they come to.
+
+    Raises:
+        ValueError: as `pass_at_k`, of `least`.
+    """
+    _check(attempts, resolved, least)
+    failed = attempts - resolved
+    # One more resolved, or one more failed, and the rest changes nothing: a tie is a no.
+    good, bad = attempts // 2, (attempts + 1) // 2 - 1
+    further = (
+        comb(resolved, some) * comb(failed, made - some) / comb(attempts, made)
+        for made in range(least, attempts)
+        for some in range(max(made - bad, 0), min(good, made) + 1)
+    )
+    return least + math.fsum(further)
+
+
 def majority_of_chance(chance: float, k: int) -> float:
     """Chance that more than half of k independent attempts resolve.
 

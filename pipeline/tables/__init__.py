@@ -5,12 +5,13 @@ A machine gets numbers and the two ends of each interval; a person gets `60.0 % 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pipeline.plan import least_of, stops_early
 from pipeline.results import AttemptRow, Results
 from pipeline.tables.columns import COLUMNS, By, Column, Type
 
@@ -64,9 +65,16 @@ def table_of(sheet: Sheet, by: By) -> Table:
     return Table(
         frame=frame,
         columns=COLUMNS[by],
-        caption=f"{sheet.plan['name']}, by {by.value}",
+        caption=f"{sheet.plan['name']}, by {by.value}{entering(sheet.plan)}",
         upright=by is By.RUN,
     )
+
+
+def entering(plan: Mapping[str, Any]) -> str:
+    """Which attempts enter what, where attempts are left out."""
+    if not stops_early(plan):
+        return ""
+    return f"; rates are of the first {least_of(plan)} attempts at each instance, votes of all"
 
 
 def of_records(records: Sequence[Record]) -> Table:

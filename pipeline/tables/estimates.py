@@ -23,7 +23,7 @@ from pipeline.stats import (
 from pipeline.stats.exact import beta_binomial, clopper_pearson
 from pipeline.stats.variance import Variance, bootstrap, clustered, reweighted, variance
 from pipeline.tables.columns import COLUMNS, By
-from pipeline.tables.groupings import counted, typed
+from pipeline.tables.groupings import counted, typed, votes_of
 from pipeline.votes import Ballot, Vote
 
 Record: TypeAlias = dict[str, Any]
@@ -38,12 +38,16 @@ class Sample:
     """A run as the statistics want it, one entry an instance, all in the same order."""
 
     groups: Groups
-    """All attempts: what is not resolved has failed."""
+    """All attempts, or the first ones where others may be left out: what is not resolved failed."""
     counted: Groups
-    """Without infra, ambiguous and pending."""
+    """The same without infra, ambiguous and pending."""
     repos: Sequence[str]
     votes: Sequence[Vote]
+    """Of all attempts."""
     k: int
+    """Attempts in a group, at most."""
+    most: int
+    """Attempts that a vote is over."""
     digest: str
     """Of the plan; the bootstrap draws by it, so the same run gives the same numbers."""
 
@@ -71,16 +75,20 @@ def sample(sheet: Sheet) -> Sample:
             k=("attempt", "size"),
             resolved=("resolved", "sum"),
             unknown=("unknown", "sum"),
+            first=("first", "sum"),
+            good=("resolved_first", "sum"),
+            counts=("counts_first", "sum"),
         )
     )
-    sizes, unknown, resolved = (sums[name].tolist() for name in ("k", "unknown", "resolved"))
-    triples = list(zip(sizes, resolved, unknown, strict=True))
+    sizes, good, counts = (sums[name].tolist() for name in ("first", "good", "counts"))
+    votes = votes_of(sheet, sums["k"], sums["resolved"], sums["unknown"])
     return Sample(
-        groups=[outcomes(k, good) for k, good, _ in triples],
-        counted=[outcomes(k - lost, good) for k, good, lost in triples],
+        groups=list(map(outcomes, sizes, good)),
+        counted=list(map(outcomes, counts, good)),
         repos=[str(repo) for repo in sums["repo"]],
-        votes=[Vote(instance_id="", k=k, resolved=g, unknown=u) for k, g, u in triples],
+        votes=votes,
         k=max(sizes, default=0),
+        most=max((vote.k for vote in votes), default=0),
         digest=str(sheet.plan["digest"]),
     )
 
@@ -197,14 +205,14 @@ def by_repository(found: Sample) -> Iterator[Record]:
 
 def votes(found: Sample) -> Iterator[Record]:
     """The majority as it fell, and as it falls on average where fewer attempts vote."""
-    if found.k == 1:
+    if found.most == 1:
         return
     ballots = [vote.ballot for vote in found.votes]
     resolved, rejected = ballots.count(Ballot.RESOLVED), ballots.count(Ballot.REJECTED)
     if decided := resolved + rejected:
         left = len(ballots) - decided
         yield row(
-            f"majority of {found.k}",
+            f"majority of {found.most}",
             "decided",
             "Clopper–Pearson",
             resolved / decided,
@@ -212,7 +220,8 @@ def votes(found: Sample) -> Iterator[Record]:
             instances=decided,
             note=f"{left} undetermined" if left else "",
         )
-    for k in range(3, min(found.k, MOST + 1), 2):
+    fewer = found.k if found.k == found.most else found.k + 1
+    for k in range(3, min(fewer, MOST + 1), 2):
         rate = expected_majority(found.counted, k)
         yield from of_rate(f"majority of {k}", "all sets of attempts, Wilson", rate)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -11,6 +12,7 @@ import pandas as pd
 
 from pipeline.domain import Cause
 from pipeline.outcomes import Blame, Outcome
+from pipeline.plan import least_of, stops_early
 from pipeline.results.frame import Sheet
 from pipeline.results.grid import WORDS
 from pipeline.stats import interval
@@ -53,10 +55,18 @@ def by_instance(sheet: Sheet) -> pd.DataFrame:
     sums["outcomes"] = [", ".join(outcomes) for outcomes, _ in listed.values()]
     sums["trust"] = [", ".join(filter(None, dict.fromkeys(t))) for _, t in listed.values()]
     sums["majority"] = [
-        Vote(instance_id="", k=int(k), resolved=int(r), unknown=int(u)).ballot.value
-        for k, r, u in zip(sums["k"], sums["resolved"], sums["unknown"], strict=True)
+        vote.ballot.value for vote in votes_of(sheet, sums["k"], sums["resolved"], sums["unknown"])
     ]
     return blanked(sheet, sums.reset_index(), ("steps", "tokens"))
+
+
+def votes_of(sheet: Sheet, made: pd.Series, resolved: pd.Series, unknown: pd.Series) -> list[Vote]:
+    """The vote at each instance, of these counts."""
+    over = sheet.plan["attempts"] if stops_early(sheet.plan) else 0
+    return [
+        Vote(instance_id="", k=max(k, over), resolved=r, unknown=u, unmade=max(over - k, 0))
+        for k, r, u in zip(made.tolist(), resolved.tolist(), unknown.tolist(), strict=True)
+    ]
 
 
 def sequences(frame: pd.DataFrame) -> Iterable[tuple[list[str], list[str]]]:
@@ -74,11 +84,13 @@ def by_repo(sheet: Sheet) -> pd.DataFrame:
         attempts=("attempt", "size"),
         **{name: (name, "sum") for name in ("resolved", "contested", "pending", "tokens")},
         **{blame: (blame, "sum") for blame in ("model", "ambiguous", "infra")},
+        first=("first", "sum"),
+        resolved_first=("resolved_first", "sum"),
     )
     instances["instances"] = 1
     sums = instances.groupby(level="repo", observed=True, sort=False).sum()
     rates = {
-        repo: rate(some["resolved"], some["attempts"])
+        repo: rate(some["resolved_first"], some["first"])
         for repo, some in instances.groupby(level="repo", observed=True, sort=False)
     }
     for place, name in enumerate(("pass_at_1_all", "pass_at_1_all_low", "pass_at_1_all_high")):
@@ -88,7 +100,8 @@ def by_repo(sheet: Sheet) -> pd.DataFrame:
 
 def by_outcome(sheet: Sheet) -> pd.DataFrame:
     """One row for each outcome and cause that occurs, in the order of the vocabulary."""
-    table = shares(sheet.frame, sheet.frame, ["outcome", "cause"])
+    frame = counted(sheet)
+    table = shares(frame, frame, ["outcome", "cause"])
     order = {word: place for place, word in enumerate((*WORDS["outcome"], "", *Cause))}
     table = table.sort_values(["outcome", "cause"], key=lambda words: words.map(order))
     return table[names_of(By.OUTCOME)]
@@ -96,25 +109,26 @@ def by_outcome(sheet: Sheet) -> pd.DataFrame:
 
 def by_diagnosis(sheet: Sheet) -> pd.DataFrame:
     """One row for each mode in which attempts failed, the commonest first; last, what has none."""
-    models = sheet.frame[sheet.frame["blame"] == Blame.MODEL.value]
-    table = shares(models, sheet.frame, ["diagnosis"])
+    frame = counted(sheet)
+    table = shares(frame[frame["model"]], frame, ["diagnosis"])
     table["bare"] = table["diagnosis"] == ""
     order = ["bare", "attempts", "diagnosis"]
     return table.sort_values(order, ascending=[True, False, True]).drop(columns="bare")
 
 
 def shares(some: pd.DataFrame, everything: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
-    """A row for each combination of these words, with its share of all attempts."""
-    sizes = everything.groupby("instance", observed=True, sort=False).size()
-    counts = some.groupby([*words, "instance"], observed=True, sort=False).size()
+    """A row for each combination of these words, with its share of all attempts that enter one."""
+    sizes = everything.groupby("instance", observed=True, sort=False)["first"].sum()
+    counts = some.groupby([*words, "instance"], observed=True, sort=False)
+    sums = counts.agg(attempts=("attempt", "size"), first=("first", "sum"))
     found: list[Record] = []
-    for key, here in counts.groupby(level=[*words], observed=True, sort=False):
-        of_each = here.droplevel([*words]).reindex(sizes.index, fill_value=0)
+    for key, here in sums.groupby(level=[*words], observed=True, sort=False):
+        of_each = here["first"].droplevel([*words]).reindex(sizes.index, fill_value=0)
         share, low, high = rate(of_each, sizes)
         said = key if isinstance(key, tuple) else (key,)
         found.append(
             dict(zip(words, said, strict=True))
-            | {"attempts": int(here.sum()), "instances": int((of_each > 0).sum())}
+            | {"attempts": int(here["attempts"].sum()), "instances": len(here)}
             | {"share": share, "share_low": low, "share_high": high}
         )
     names = [*words, "attempts", "instances", "share", "share_low", "share_high"]
@@ -202,7 +216,10 @@ def counted(sheet: Sheet) -> pd.DataFrame:
     """The attempts, with what is counted of them; rows of an instance stand together."""
     frame = sheet.frame
     outcome, blame = frame["outcome"], frame["blame"]
+    first = frame["attempt"] <= (least_of(sheet.plan) if stops_early(sheet.plan) else math.inf)
     return frame.assign(
+        first=first,
+        resolved_first=first & (outcome == Outcome.RESOLVED.value),
         resolved=outcome == Outcome.RESOLVED.value,
         contested=outcome == Outcome.CONTESTED.value,
         pending=outcome == "pending",
@@ -210,6 +227,7 @@ def counted(sheet: Sheet) -> pd.DataFrame:
         ambiguous=blame == Blame.AMBIGUOUS.value,
         infra=blame == Blame.INFRA.value,
         unknown=(outcome == "pending") | blame.isin([Blame.INFRA.value, Blame.AMBIGUOUS.value]),
+        counts_first=first & blame.isin([Blame.NOBODY.value, Blame.MODEL.value]),
         tokens=frame["input_tokens"] + frame["output_tokens"],
     )
 

@@ -58,9 +58,11 @@ function readRun(raw, number) {
   run.short = run.ids.map(shortName);
   const columns = Object.entries(raw.rows).map(([name, column]) => [name, plain(column)]);
   run.rows = [];
+  run.begins = [0]; // where the attempts at each instance begin: not all have equally many
   run.ids.forEach((id, i) => {
-    for (let attempt = 1; attempt <= run.k; attempt++) {
-      const at = i * run.k + attempt - 1;
+    run.begins.push(run.begins[i] + run.made[i]);
+    for (let attempt = 1; attempt <= run.made[i]; attempt++) {
+      const at = run.begins[i] + attempt - 1;
       const row = { run: number, at, place: i, instance: id, attempt, repo: run.repos[i] };
       for (const [name, column] of columns) row[name] = column[at];
       row.ballot = run.ballots[i];
@@ -79,7 +81,7 @@ function readRun(raw, number) {
   return run;
 }
 
-const attemptsAt = (run, place) => run.rows.slice(place * run.k, (place + 1) * run.k);
+const attemptsAt = (run, place) => run.rows.slice(run.begins[place], run.begins[place + 1]);
 
 // `django__django-11099` is 11099 under the heading of its repository.
 function shortName(id) {

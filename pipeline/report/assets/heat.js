@@ -154,14 +154,20 @@ function heatMap(run, open) {
   });
   let at = 0;
   const walk = (event) => {
-    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: run.k, ArrowUp: -run.k };
+    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 0, ArrowUp: 0 };
+    const ways = { ArrowDown: 1, ArrowUp: -1 };
+    const beside = (way) => {
+      const { place, attempt } = run.rows[at];
+      const there = attemptsAt(run, place + way);
+      return there.length ? there[Math.min(attempt, there.length) - 1].at : at;
+    };
     if (event.key === 'Enter') {
       open(run.rows[at]);
       return;
     }
     if (event.type === 'keydown' && !(event.key in steps)) return;
     if (event.type === 'keydown') event.preventDefault();
-    const next = at + (steps[event.key] || 0);
+    const next = ways[event.key] ? beside(ways[event.key]) : at + (steps[event.key] || 0);
     if (next >= 0 && next < run.rows.length) at = next;
     map.querySelector('.at')?.classList.remove('at');
     const cell = map.querySelector(`[data-at="${at}"]`);
