@@ -164,7 +164,8 @@ def test_attempts_stop_at_each_instance_once_its_vote_is_decided() -> None:
     world = scored(a="+++++++", b="-------", c="+-+-+-+", d="-++-+-+")
     results = driven(world, "a", "b", "c", "d", least=3, k=7)
     assert made(results) == {"a": "++++", "b": "----", "c": "+-+-+-+", "d": "-++-+-+"}
-    assert [vote.ballot for vote in results.votes] == ["resolved", "rejected", "resolved", "resolved"]
+    ballots = [vote.ballot for vote in results.votes]
+    assert ballots == ["resolved", "rejected", "resolved", "resolved"]
     assert results.summary()["pending"] == 0
 
 
@@ -173,7 +174,7 @@ def test_never_fewer_than_the_least_and_never_more_than_the_most() -> None:
     assert made(results) == {"a": "++++++", "b": "+-+-+-+"}
 
 
-def test_a_further_attempt_begins_when_those_before_are_settled_and_others_go_on_meanwhile() -> None:
+def test_a_further_attempt_begins_when_those_before_are_settled_and_others_go_on() -> None:
     plan, ledger = make_plan("a", "b", k=5, least=2), memory_ledger()
     drive(plan, ledger, scored(a="+-+-+", b="-+-+-"))
     rows = list(ledger.rows())
@@ -185,7 +186,8 @@ def test_a_further_attempt_begins_when_those_before_are_settled_and_others_go_on
                 for earlier in range(1, number)
             ]
             assert max(before) < begins
-    numbers = [(row.attempt.instance_id, row.attempt.number) for row in rows if row.kind == "rollout"]
+    rollouts = [row.attempt for row in rows if row.kind == "rollout"]
+    numbers = [(attempt.instance_id, attempt.number) for attempt in rollouts]
     assert numbers[:4] == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
     assert [number for _, number in numbers] == sorted(number for _, number in numbers)
 
@@ -350,7 +352,7 @@ def test_runs_are_compared_by_their_first_attempts_and_by_their_whole_votes() ->
     assert any("means are over the first 2 at each instance" in note for note in found.notes)
 
 
-def test_a_patch_is_chosen_among_the_first_since_the_hidden_tests_decide_if_there_are_others() -> None:
+def test_a_patch_is_chosen_among_the_first_since_hidden_tests_decide_of_others() -> None:
     results = driven(scored(a="+-+--"), "a", least=2, k=5)
     assert [c.attempt.number for c in candidates(results)["a"]] == [1, 2]
 

@@ -158,7 +158,8 @@ class Results:
         Over all sets of so many among the recorded attempts that count; an instance with fewer
         counts nowhere.
         """
-        groups = [[float(row.resolved) for row in rows if row.counted] for rows in self.firsts.values()]
+        firsts = self.firsts.values()
+        groups = [[float(row.resolved) for row in rows if row.counted] for rows in firsts]
         most = self.least + 1 if self.stops_early else self.k
         found = {k: expected_majority(groups, k) for k in range(3, most, 2)}
         return {k: rate for k, rate in found.items() if rate is not None}
