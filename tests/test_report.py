@@ -20,10 +20,10 @@ from pipeline.domain import Attempt, Cause
 from pipeline.headline import lines_of
 from pipeline.report import Level, write_report
 from pipeline.report import source_of as of_run
-from pipeline.report.choice import chosen, others
 from pipeline.report.details import tests_in as runs_tests
 from pipeline.report.facts import facts_of, limits, listed
 from pipeline.report.kept import MOST_FILES
+from pipeline.report.level import chosen, others
 from pipeline.report.logs import decisive
 from pipeline.report.page import SCRIPTS, STYLES, asset, script
 from pipeline.report.texts import cut

@@ -16,8 +16,8 @@ from pipeline.domain import Attempt, Instance, Patch, Rollout, Step, Stop, Verdi
 from pipeline.evidence import attempt_lines, control_lines, needs_evidence
 from pipeline.ledger import Entry
 from pipeline.outcomes import Blame
-from pipeline.report.choice import Level
 from pipeline.report.kept import kept_files
+from pipeline.report.level import Level
 from pipeline.report.logs import named_tests
 from pipeline.report.texts import cut, lines_of, patch_text
 from pipeline.report.tries import scoring_record, try_record

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from pipeline.domain import Attempt
-from pipeline.report.choice import Level, chosen, others
 from pipeline.report.details import Source, attempt_record, instance_record
+from pipeline.report.level import Level, chosen, others
 from pipeline.results import AttemptRow
 
 BASE_BYTES = 2_500

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import __version__
-from pipeline.report.choice import Level
 from pipeline.report.comparison import comparison_record, names_of
 from pipeline.report.details import Source
+from pipeline.report.level import Level
 from pipeline.report.packing import Filling, Room, packed, tag
 from pipeline.report.runs import run_record
 from pipeline.report.tries import COLUMNS

@@ -10,9 +10,9 @@ from pipeline.diagnose.case import short
 from pipeline.domain import Attempt
 from pipeline.headline import first_and_rest
 from pipeline.outcomes import Blame
-from pipeline.report.choice import Level
 from pipeline.report.details import Source
 from pipeline.report.facts import facts_of
+from pipeline.report.level import Level
 from pipeline.results import AttemptRow
 from pipeline.wording import MOST_CHARACTERS, shortened
 
