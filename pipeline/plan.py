@@ -117,7 +117,7 @@ def least_of(plan: Mapping[str, Any]) -> int:
 
 def stops_early(plan: Mapping[str, Any]) -> bool:
     """Whether attempts are left out that cannot change a vote, by plan.json."""
-    return least_of(plan) < int(plan["attempts"])
+    return plan.get("min_attempts") is not None and least_of(plan) < int(plan["attempts"])
 
 
 def attempts_in_words(plan: Mapping[str, Any]) -> str:

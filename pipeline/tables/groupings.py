@@ -95,7 +95,8 @@ def by_repo(sheet: Sheet) -> pd.DataFrame:
     }
     for place, name in enumerate(("pass_at_1_all", "pass_at_1_all_low", "pass_at_1_all_high")):
         sums[name] = [rates[repo][place] for repo in sums.index]
-    return blanked(sheet, sums.loc[sorted(sums.index)].reset_index(), ("tokens",))
+    table = blanked(sheet, sums.loc[sorted(sums.index)].reset_index(), ("tokens",))
+    return table[names_of(By.REPO)]
 
 
 def by_outcome(sheet: Sheet) -> pd.DataFrame:
