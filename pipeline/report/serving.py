@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import html
+import math
 import secrets
 import tempfile
 import threading
@@ -42,8 +43,8 @@ REST_SHARE = 4.0
 AGAIN_SECONDS = 10
 """After which a browser asks again for what could not be shown."""
 HOSTS = ("127.0.0.1", "localhost")
-"""As a browser on this machine, or at the other end of `ssh -L`, calls us. A name of somebody else's
-may lead here as well: it is refused."""
+"""As a browser here, or at the other end of `ssh -L`, calls us. A name that somebody else owns may
+lead to this machine, too: it is refused."""
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -108,6 +109,7 @@ class Served:
     Args:
         read: the runs as they are now; it may raise UserError.
         words: a run on one line.
+        clock: seconds, of which only differences count.
         every: all trajectories, as `write_report` has it.
     """
 
@@ -118,13 +120,15 @@ class Served:
         *,
         words: Callable[[Seen], str],
         every: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.ended: Callable[[], bool] = lambda: False
+        self._clock = clock
         self._runs = [Followed(run) for run in runs]
         self._read, self._words, self._every = read, words, every
         self._looking, self._making = threading.Lock(), threading.Lock()
         self._seen: tuple[str, list[Seen]] = ("", [])
-        self._looked = self._rested = 0.0
+        self._looked = self._rested = -math.inf
         self._made = Made()
         self._problem = ""
 
@@ -138,7 +142,7 @@ class Served:
         except UserError as error:
             return {"version": "", "waiting": True, "said": [], "driven": [], "problem": str(error)}
         waiting = version != self._made.version
-        if waiting and time.monotonic() >= self._rested:
+        if waiting and self._clock() >= self._rested:
             threading.Thread(target=self._renew, name="report", daemon=True).start()
         return {
             "version": self._made.version,
@@ -160,7 +164,7 @@ class Served:
         # While another one is made, what is there is new enough.
         if self._making.acquire(blocking=not self._made.content):
             try:
-                due = time.monotonic() >= self._rested or not self._made.content
+                due = self._clock() >= self._rested or not self._made.content
                 if due and version != self._made.version:
                     self._make(version)
             finally:
@@ -174,16 +178,16 @@ class Served:
 
     def _look(self) -> tuple[str, list[Seen]]:
         with self._looking:
-            if time.monotonic() - self._looked >= LOOK_SECONDS:
+            if self._clock() - self._looked >= LOOK_SECONDS:
                 seen = [run.look() for run in self._runs]
                 signs = [run.signature(one) for run, one in zip(self._runs, seen, strict=True)]
                 version = hashlib.sha256(repr(signs).encode()).hexdigest()[:16]
-                self._seen, self._looked = (version, seen), time.monotonic()
+                self._seen, self._looked = (version, seen), self._clock()
             return self._seen
 
     def _make(self, version: str) -> None:
         """Of what is there now; it was looked at before, so that nothing newer is passed over."""
-        began = time.monotonic()
+        began = self._clock()
         try:
             with tempfile.TemporaryDirectory(prefix="passone-", ignore_cleanup_errors=True) as name:
                 path = Path(name, "index.html")
@@ -194,8 +198,8 @@ class Served:
             self._problem = str(error)
             raise
         finally:
-            took = time.monotonic() - began
-            self._rested = time.monotonic() + max(REST_SECONDS, REST_SHARE * took)
+            took = self._clock() - began
+            self._rested = self._clock() + max(REST_SECONDS, REST_SHARE * took)
 
     def _go_on(self) -> None:
         if self.ended():
