@@ -19,6 +19,8 @@ FLAGS = ["--no-sandbox", "--disable-quic", "--disable-background-networking"]
 
 @contextmanager
 def chromium() -> Iterator[Any]:
+    # A machine that tests in parallel is slow.
+    sync.expect.set_options(timeout=30_000)
     with sync.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=PROGRAM, args=FLAGS)
         yield browser

@@ -354,12 +354,17 @@ def test_it_prints_its_address_once_and_ends_as_it_is_told(
 def test_a_bundle_is_served_and_its_copy_goes_with_the_server(
     tmp_path: Path, passone: Passone
 ) -> None:
-    run = begun(tmp_path / "run")
-    said = passone("bundle", run.root, "-o", "run.passone")
-    assert said.status == 0, said.err
+    id_ = "passone__almanac-27"
+    Path("v.json").write_text(json.dumps({"run1": {id_: 1}}))
+    prediction = {"instance_id": id_, "model_name_or_path": "m", "model_patch": "diff"}
+    Path("p.jsonl").write_text(json.dumps(prediction))
+    arguments = ("--dataset", "demo", "--verdicts", "v.json", "--run", "r")
+    for words in (("score", "p.jsonl", *arguments), ("bundle", "logs/r", "-o", "run.passone")):
+        said = passone(*words)
+        assert said.status == 0, said.err
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with command("run.passone", run.root, TMPDIR=str(scratch)) as (process, url):
+    with command("run.passone", "logs/r", TMPDIR=str(scratch)) as (process, url):
         found = ADDRESS.fullmatch(url)
         assert found
         page = get(int(found[1]), f"/{found[2]}")[1]
