@@ -31,6 +31,8 @@ class Seen:
     """A run at one moment."""
 
     name: str
+    seq: int
+    """Of the last row that was read; 0: there is none."""
     about: str
     """Agent, model, and how many instances times how many attempts."""
     driver: str
@@ -102,6 +104,7 @@ class Progress:
         said = self._endpoint() if driver else {}
         return Seen(
             name=str(self.plan["name"]),
+            seq=self._seq,
             about=about(self.plan),
             driver=driver,
             total=total,

@@ -38,7 +38,7 @@ ROWS = {
 IDS = list(ROWS)
 COMMANDS = (
     *("plan", "sample", "doctor", "run", "score", "table", "status", "diagnose", "compare"),
-    *("export", "tape", "reconcile", "report", "bundle", "verify"),
+    *("export", "tape", "reconcile", "report", "serve", "bundle", "verify"),
     "demo",
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pipeline.domain import Attempt
 from pipeline.report import source_of, write_report
 from pipeline.results import load
 from pipeline.rundir import RunDir
+from tests.browser import chromium, needed, sync
 from tests.fakes import UNRESOLVED, World, instance
 from tests.pages import (
     DIFF,
@@ -28,22 +28,15 @@ from tests.pages import (
     write_run,
 )
 
-sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 sees = sync.expect
-PROGRAM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is on PATH")
-FLAGS = ["--no-sandbox", "--disable-quic", "--disable-background-networking"]
+pytestmark = needed
 ROW = "table.attempts tbody tr"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=PROGRAM, args=FLAGS)
-        yield chromium
-        chromium.close()
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from tests.fakes import SUBMITTED, UNRESOLVED, World, drive, fault, make_plan, p
 
 SEEN = Seen(
     name="mini-10x3",
+    seq=40,
     about="10 × 3, agent miniswe, m-1",
     driver="4711",
     total=30,

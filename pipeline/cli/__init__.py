@@ -30,6 +30,7 @@ from pipeline.cli import (
     sample,
     score,
     select,
+    serve,
     tables,
     tape,
     watch,
@@ -47,7 +48,7 @@ app = typer.Typer(
 )
 for module in (
     *(plan, sample, doctor, controls, run, watch, score, tables, compare, diagnose, audit, export),
-    *(report, select, rollouts, regrade, reconcile, bundle, demo, tape),
+    *(report, serve, select, rollouts, regrade, reconcile, bundle, demo, tape),
 ):
     module.register(app)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipeline.cli.runs import is_bundled, run_at
 
 if TYPE_CHECKING:
+    from pipeline.domain import Instance
     from pipeline.report import Source, Written
+    from pipeline.rundir import RunDir
 
 EPILOG = """Examples:
 
@@ -70,18 +73,23 @@ def source_of(path: Path) -> Source:
     """
     from pipeline import report as reports
     from pipeline.cli.lanes import cut_off_usage
-    from pipeline.cli.planning import instances_of
-    from pipeline.outcomes import UserError
     from pipeline.results import load
 
     run = run_at(path)
     results = load(run, cut_off=cut_off_usage(run))
+    return reports.source_of(run, results, instances_beside(path, run, results.plan))
+
+
+def instances_beside(path: Path, run: RunDir, plan: Mapping[str, Any]) -> Mapping[str, Instance]:
+    """The dataset's rows of a run, by id; none, and a note, where it is not at hand."""
+    from pipeline.cli.planning import instances_of
+    from pipeline.outcomes import UserError
+
     try:
-        instances = {item.id: item for item in instances_of(results.plan, run)}
+        return {item.id: item for item in instances_of(plan, run)}
     except UserError as error:
         typer.echo(f"note: {path}: without issues and gold patches: {error}", err=True)
-        instances = {}
-    return reports.source_of(run, results, instances)
+        return {}
 
 
 def tell(made: Written, output: Path, *, every: bool) -> None:

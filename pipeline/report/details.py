@@ -51,6 +51,15 @@ class Source:
     def entry(self, attempt: Attempt) -> Entry:
         return self.results.book.entry(attempt)
 
+    def diagnosed(self) -> dict[tuple[str, int, int], Record]:
+        """By instance, attempt and the row that it rested on, as `diagnose.kept` has it."""
+        rows = ((row, Attempt(row.instance_id, row.attempt)) for row in self.results.rows)
+        return {
+            (row.instance_id, row.attempt, row.basis): self.modes[attempt]
+            for row, attempt in rows
+            if attempt in self.modes
+        }
+
     def names(self, instance_id: str, new: Iterable[str]) -> dict[str, int]:
         """Numbers for the names of an instance's tests; every name has one."""
         known = self.tests.setdefault(instance_id, {})
@@ -59,10 +68,19 @@ class Source:
         return known
 
 
-def source_of(run: RunDir, results: Results, instances: Mapping[str, Instance]) -> Source:
-    """A run with its diagnosis, made where it was not kept, and with its audit if there is one."""
+def source_of(
+    run: RunDir,
+    results: Results,
+    instances: Mapping[str, Instance],
+    before: Source | None = None,
+) -> Source:
+    """A run with its diagnosis, made where it was not kept, and with its audit if there is one.
+
+    Args:
+        before: the same run some time ago: what was diagnosed then stands.
+    """
     source = Source(run=run, results=results, instances=instances)
-    kept = diagnose.kept(run)
+    kept = {**(before.diagnosed() if before else {}), **diagnose.kept(run)}
     for row in results.rows:
         if row.blame != Blame.MODEL:
             continue

@@ -13,7 +13,7 @@ import html
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -34,6 +34,8 @@ SCRIPTS = (
     *("diff.js", "graded.js", "attempt.js", "trajectory.js", "compare.js", "routes.js"),
 )
 """In this order they are one script."""
+LIVE = "live.js"
+"""Before the last of them, in a page that is served."""
 STYLES = ("look.css", "parts.css")
 LONGEST_UNBROKEN = 60
 """Characters; a longer part of the first line would leave the line before it half empty."""
@@ -60,9 +62,10 @@ def asset(names: Sequence[str]) -> str:
     return "\n".join((place / name).read_text(encoding="utf-8") for name in names)
 
 
-def script() -> str:
+def script(*, live: bool = False) -> str:
     """One scope, so that nothing of it can be reached from outside."""
-    return f"(() => {{\n'use strict';\n{asset(SCRIPTS)}\n}})();"
+    names = (*SCRIPTS[:-1], LIVE, SCRIPTS[-1]) if live else SCRIPTS
+    return f"(() => {{\n'use strict';\n{asset(names)}\n}})();"
 
 
 def hashed(text: str) -> str:
@@ -70,10 +73,11 @@ def hashed(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def policy(style: str, code: str) -> str:
-    """No request at all; our style and our script, and no other."""
+def policy(style: str, code: str, *, live: bool = False) -> str:
+    """No request at all, or to its own server alone; our style and our script, and no other."""
+    asking = "connect-src 'self'; " if live else ""
     return (
-        f"default-src 'none'; style-src {hashed(style)}; script-src {hashed(code)}; "
+        f"default-src 'none'; style-src {hashed(style)}; script-src {hashed(code)}; {asking}"
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -103,14 +107,16 @@ def heading(record: Mapping[str, Any]) -> str:
     )
 
 
-def top(records: Sequence[Mapping[str, Any]], code: str, style: str) -> str:
+def top(records: Sequence[Mapping[str, Any]], code: str, style: str, version: str) -> str:
     title = html.escape(", ".join(str(record["name"]) for record in records))
     headings = "".join(map(heading, records))
+    served = f' data-version="{html.escape(version)}"' if version else ""
+    network = "It asks its own server, and nobody else." if version else "It needs no network."
     return f"""<!doctype html>
-<html lang="en">
+<html lang="en"{served}>
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy(style, code)}">
+<meta http-equiv="Content-Security-Policy" content="{policy(style, code, live=bool(version))}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
@@ -127,7 +133,7 @@ def top(records: Sequence[Mapping[str, Any]], code: str, style: str) -> str:
 {NEEDED}, or a later one. What stands above is all of the headline.</p>
 <div id="app"></div>
 </main>
-<footer>Made by passone {html.escape(__version__)}. This page needs no network.
+<footer>Made by passone {html.escape(__version__)}. {network}
 <span class="keyhint">Press <kbd>?</kbd> for its keys.</span></footer>
 """
 
@@ -138,6 +144,7 @@ def write_report(
     *,
     every: bool = False,
     most_bytes: int = MOST_BYTES,
+    version: str = "",
     step: Callable[[], object] = lambda: None,
 ) -> Written:
     """Write one page of some runs.
@@ -145,13 +152,14 @@ def write_report(
     Args:
         every: all trajectories, however large that becomes; otherwise failures and split votes,
             up to `most_bytes`.
+        version: of a page that is served, which asks for newer ones; empty: it asks nobody.
         step: called after each attempt, for who watches.
 
     Raises:
         OSError: it cannot be written.
     """
     names = names_of(sources)
-    code, style = script(), asset(STYLES)
+    code, style = script(live=bool(version)), asset(STYLES)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=path.parent) as blocks:
         fillings = []
@@ -171,8 +179,9 @@ def write_report(
             index["comparison"] = comparison_record(sources)
         blocks.seek(0)
         with whole(path) as file:
-            for piece in pieces(records, index, code, style):
-                file.write(piece)
+            file.write(top(records, code, style, version).encode("utf-8"))
+            # Before the blocks of attempts: it is drawn while those are still read.
+            file.write(tag("index", packed(index)) + f"<script>{code}</script>\n".encode())
             shutil.copyfileobj(blocks, file, 1 << 20)
             file.write(b"</body>\n</html>\n")
             size = file.tell()
@@ -183,15 +192,6 @@ def way_to(root: Path, place: Path) -> str:
     """From a report to the files of its run; empty: it is kept elsewhere, and may be sent away."""
     root, place = root.resolve(), place.resolve()
     return f"{os.path.relpath(root, place)}/" if place.is_relative_to(root) else ""
-
-
-def pieces(
-    records: Sequence[Mapping[str, Any]], index: Mapping[str, Any], code: str, style: str
-) -> Iterator[bytes]:
-    """All that comes before the blocks of attempts: it is drawn while those are still read."""
-    yield top(records, code, style).encode("utf-8")
-    yield tag("index", packed(index))
-    yield f"<script>{code}</script>\n".encode()
 
 
 def written(fillings: Sequence[Filling], size: int, index: Mapping[str, Any]) -> Written:

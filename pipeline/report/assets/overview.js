@@ -25,6 +25,7 @@ function overview(run) {
   return el(
     'div',
     { class: 'overview' },
+    run.rows.some((row) => row.tries) ? null : el('p', { class: 'notice' }, 'No attempt is over yet.'),
     section(
       'Every attempt',
       'map',

@@ -144,6 +144,7 @@ function pressed(event) {
           g: () => byId('patch')?.querySelector('.tools button')?.click(),
         }
       : {}),
+    ...report.acts,
   };
   if (!acts[event.key]) return;
   event.preventDefault();
@@ -164,6 +165,7 @@ async function begin() {
   addEventListener('hashchange', () => route().catch(failed));
   addEventListener('keydown', pressed);
   await route();
+  report.follow?.();
   document.documentElement.dataset.ready = 'yes';
 }
 

@@ -257,6 +257,18 @@ function attemptTable(run) {
     if (word) table.closest('section').scrollIntoView();
   };
   table.search = search;
+  run.table = state;
+  if (report.kept?.tables[run.number]) {
+    Object.assign(state, report.kept.tables[run.number]);
+    search.value = state.text;
+    only.value = state.only;
+    for (const name of CHOICES) {
+      if (selects[name]) selects[name].value = state[name];
+      // Nothing is left of it: the last infra may be resolved by now.
+      if (selects[name]?.selectedIndex < 0) selects[name].value = '';
+      state[name] = selects[name]?.value || '';
+    }
+  }
   show();
   return table;
 }
