@@ -10,9 +10,8 @@ logs/<run>/
 ├── cut-off/           tapes of what came to no row, and is billed: tries cut off, the doctor's look
 ├── scoring/<instance>/<n | gold-…>/   eval.sh  test_output.txt  report.json  patch.diff
 ├── preds.<n>.jsonl    export in the official format, one file an attempt number
-├── select/            what `passone select` ran, where somebody asked for it
 └── report/            summary.json, attempts.csv, instances.csv, table.md, table.tex,
-                       diagnosis.json; index.html, audit.json where somebody asked for it
+                       diagnosis.json; index.html, audit.json, select.json (and select/) if asked
 """
 
 from __future__ import annotations
